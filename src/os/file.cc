@@ -50,9 +50,15 @@ class Descriptor {
   int number_;
 };
 
-Result<Descriptor> open_descriptor(const std::string& path, int flags) {
+// A zero byte would silently cut the path.
+Status check_path(const std::string& path) {
   if (path.find('\0') != std::string::npos)
-    return fail(ErrorCode::usage, path + ": open", "a zero byte", "a path without one");
+    return fail(ErrorCode::usage, "path " + path, "holds a zero byte", "a path without one");
+  return {};
+}
+
+Result<Descriptor> open_descriptor(const std::string& path, int flags) {
+  GYRE_TRY(check_path(path));
   const int number = system_call([&] { return ::open(path.c_str(), flags | O_CLOEXEC, 0666); });
   if (number < 0) return system_error(path, "open", errno);
   return Descriptor(number);
@@ -92,6 +98,11 @@ Status fill_and_rename(const std::string& temporary, const std::string& path,
   if (system_call([&] { return ::rename(temporary.c_str(), path.c_str()); }) < 0)
     return system_error(path, "rename", errno);
   return {};
+}
+
+bool is_directory(const std::string& path) {
+  struct stat status {};
+  return ::stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
 }
 
 // Whole pages inside [offset, offset + length), cut to the mapping.
@@ -195,6 +206,7 @@ Status write_file_atomically(const std::string& path, std::span<const std::byte>
 }
 
 Result<bool> exists(const std::string& path) {
+  GYRE_TRY(check_path(path));
   struct stat status {};
   if (system_call([&] { return ::stat(path.c_str(), &status); }) == 0) return true;
   if (errno == ENOENT || errno == ENOTDIR) return false;
@@ -202,6 +214,7 @@ Result<bool> exists(const std::string& path) {
 }
 
 Result<uint64_t> file_size(const std::string& path) {
+  GYRE_TRY(check_path(path));
   struct stat status {};
   if (system_call([&] { return ::stat(path.c_str(), &status); }) < 0)
     return system_error(path, "stat", errno);
@@ -209,15 +222,15 @@ Result<uint64_t> file_size(const std::string& path) {
 }
 
 Status make_dirs(const std::string& path) {
+  GYRE_TRY(check_path(path));
   for (size_t end = 0; end != std::string::npos;) {
     end = path.find('/', end + 1);
     const std::string part = path.substr(0, end);
-    if (part.empty() || part == "/") continue;
+    if (part.empty() || is_directory(part)) continue;
     if (system_call([&] { return ::mkdir(part.c_str(), 0777); }) < 0) {
       const int number = errno;
-      struct stat status {};
-      const bool is_directory = ::stat(part.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
-      if (!is_directory) return system_error(part, "make directory", number);
+      if (number != EEXIST || !is_directory(part))  // another process may have made it meanwhile
+        return system_error(part, "make directory", number);
     }
   }
   return {};
