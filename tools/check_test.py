@@ -1,0 +1,105 @@
+"""Unit tests of the checks: python3 -m unittest discover -s tools -p '*_test.py'."""
+
+import unittest
+
+import check_rooms
+import check_sizes
+import check_tree
+
+TABLE = """
+| room | job | may include |
+|---|---|---|
+| `base` | words | |
+| `os` | the system | `base` |
+| `apps` | wiring | `base`, `os` |
+"""
+CMAKE = """
+function(gyre_room name)
+endfunction()
+gyre_room(base)
+gyre_room(os DEPS base LIBS z)  # a comment with gyre_room(x DEPS y)
+target_link_libraries(gyre PRIVATE gyre_os)
+"""
+
+
+class Rooms(unittest.TestCase):
+    def setUp(self):
+        self.table = check_rooms.read_table(TABLE)
+
+    def test_reads_table_and_cmake_alike(self):
+        self.assertEqual(self.table, {"base": set(), "os": {"base"}, "apps": {"base", "os"}})
+        self.assertEqual(check_rooms.read_cmake(CMAKE), self.table)
+
+    def test_a_room_may_not_include_one_below(self):
+        self.assertEqual(check_rooms.check_order(self.table), [])
+        self.assertEqual(len(check_rooms.check_order({"base": {"os"}, "os": set()})), 1)
+
+    def test_table_and_cmake_must_agree(self):
+        self.assertEqual(check_rooms.check_same(self.table, check_rooms.read_cmake(CMAKE)), [])
+        other = dict(self.table, os=set())
+        self.assertEqual(len(check_rooms.check_same(self.table, other)), 1)
+        self.assertEqual(len(check_rooms.check_same(self.table, {"base": set(), "os": {"base"}})), 1)
+        self.assertEqual(len(check_rooms.check_same({}, {"base": set()})), 1)
+
+    def problems(self, path, text):
+        return check_rooms.check_includes({"base/a.h": "", "os/b.h": "", path: text}, self.table)
+
+    def test_includes(self):
+        self.assertEqual(self.problems("os/c.cc", '#include "base/a.h"\n#include <unistd.h>\n'), [])
+        self.assertEqual(len(self.problems("base/c.cc", '#include "os/b.h"\n')), 1)
+        self.assertEqual(len(self.problems("os/c.cc", '  #  include "base/none.h"\n')), 1)
+        self.assertEqual(len(self.problems("base/c.cc", "#include <sys/mman.h>\n")), 1)
+        self.assertEqual(len(self.problems("os/c.cc", "#include <immintrin.h>\n")), 1)
+        self.assertEqual(len(self.problems("attic/c.cc", "")), 1)
+
+
+class Sizes(unittest.TestCase):
+    def functions(self, text):
+        return list(check_sizes.cpp_functions(text))
+
+    def test_finds_functions_not_scopes(self):
+        text = ('namespace a {\nclass B {\n public:\n  int c() const {\n    if (x) {\n    }\n    return 1;\n  }\n'
+                '};\nint table[] = {1, 2};\nB::B(int x)\n    : y_(x) {\n}\n}  // {\n')
+        self.assertEqual(self.functions(text), [(4, 5, "c"), (11, 3, "B::B")])
+
+    def test_is_not_misled_by_literals_and_comments(self):
+        text = 'void f() {\n  char a = \'{\'; auto b = "{"; auto c = R"({)"; int d = 1\'000\'000;  // {\n}\nvoid g() {}\n'
+        self.assertEqual(self.functions(text), [(1, 3, "f"), (4, 1, "g")])
+
+    def test_lambdas_belong_to_their_function(self):
+        self.assertEqual(self.functions("void f() {\n  auto g = [&](int x) {\n  };\n}\n"), [(1, 4, "f")])
+
+    def test_limits(self):
+        long_function = "void f() {\n" + "x();\n" * 119 + "}\n"
+        self.assertEqual(len(check_sizes.check({"a.cc": long_function})[0]), 1)
+        self.assertEqual(check_sizes.check({"a.cc": long_function.replace("x();\n", "", 1)})[0], [])
+        self.assertEqual(len(check_sizes.check({"a.h": "\n" * 801})[0]), 1)
+        self.assertEqual(check_sizes.check({"a.h": "\n" * 800})[0], [])
+        self.assertEqual(len(check_sizes.check({"a.py": "def f():\n" + "  x()\n" * 120})[0]), 1)
+
+
+class Tree(unittest.TestCase):
+    def problems(self, text, path="a.md"):
+        return check_tree.check_file(path, text if isinstance(text, bytes) else text.encode())
+
+    def test_refuses(self):
+        slash = "/"
+        for text in ("see " + slash + "work/main/x", slash + "home/ann/x", "in " + slash + "tmp/a/b",
+                     "https:" + slash * 2 + "py" + "pi.org/simple", "shared" + slash + "design.md",
+                     "-----BEGIN PRIVATE" + " KEY-----", "api_" + 'key = "0123456789abcdef"',
+                     b"GGUF\x03\0\0\0", b"\x7f" + b"ELF...", b"x" * (check_tree.SIZE_LIMIT + 1)):
+            with self.subTest(text=text[:40]):
+                self.assertEqual(len(self.problems(text)), 1)
+
+    def test_accepts(self):
+        for text in ("#!/usr/bin/env bash", "/proc/self/maps", "${ROOT}/work/x", "src/work/a", "key = value"):
+            with self.subTest(text=text):
+                self.assertEqual(self.problems(text), [])
+
+    def test_the_corpus_may_hold_tiny_models(self):
+        self.assertEqual(self.problems(b"GGUF\x03", "tests/fuzz/corpus/gguf/a"), [])
+        self.assertEqual(len(self.problems(b"GGUF" + b"\0" * 65536, "tests/fuzz/corpus/gguf/a")), 1)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,46 @@
+# Sourced by ./dev: one digest from every build, and the fuzz targets.
+
+same_digest() {  # NAME=COMMAND ...: the digest of SmolLM2 over 64 tokens, from each
+  python3 tools/same_digest.py -m "$SMOLLM2" --file tests/endtoend/passage.txt --tokens 64 "$@"
+}
+
+verb_clang() {
+  need build clang
+  verb_models --smollm2
+  compile release gyre
+  compile release-clang gyre
+  same_digest release=build/release/gyre clang=build/release-clang/gyre
+}
+
+verb_arm64() {
+  need build arm64
+  verb_models --smollm2
+  compile release gyre
+  compile arm64
+  # Under emulation the exhaustive sweeps would take hours.
+  GTEST_FILTER='-*Slow*' ctest --test-dir build/arm64 --output-on-failure --no-tests=error \
+    -j "$(nproc)" -L unit
+  same_digest x86-64=build/release/gyre 'arm64=qemu-aarch64 build/arm64/gyre'
+}
+
+verb_fuzz() {  # [SECONDS] [TARGET]
+  local seconds=${1:-600} only=${2:-} target name ran=0
+  [[ $seconds =~ ^[1-9][0-9]*$ ]] || die "fuzz: $seconds, expected a number of seconds"
+  need build clang
+  compile fuzz
+  mkdir -p build/fuzz-corpus
+  for target in build/fuzz/tests/fuzz/*_fuzz; do
+    name=$(basename "$target")
+    [ -z "$only" ] || [ "$only" = "$name" ] || continue
+    mkdir -p "build/fuzz-corpus/$name"
+    say "fuzz: $name for $seconds s, log build/fuzz/$name.log"
+    # New inputs go to build/; the checked-in corpus is only read.
+    "$target" "build/fuzz-corpus/$name" "tests/fuzz/corpus/$name" -max_total_time="$seconds" \
+      -timeout=10 -rss_limit_mb=4096 -print_final_stats=1 -artifact_prefix="build/fuzz/$name-" \
+      >"build/fuzz/$name.log" 2>&1 </dev/null ||
+      { tail -n 40 "build/fuzz/$name.log" >&2; die "fuzz: $name found a failure"; }
+    grep -E 'stat::number_of_executed_units' "build/fuzz/$name.log" | sed "s/^/dev: fuzz: $name: /" >&2
+    ran=$((ran + 1))
+  done
+  [ "$ran" -gt 0 ] || die "fuzz: ${only:-no target}, expected one of tests/fuzz/*_fuzz.cc"
+}

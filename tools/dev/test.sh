@@ -1,0 +1,55 @@
+# Sourced by ./dev: the test verb, in timed stages. Stops at the first stage that fails.
+
+STAGES=()
+
+stage() {  # NAME command ...
+  local name=$1 started=$SECONDS
+  shift
+  say "test: $name"
+  "$@"
+  STAGES+=("$(printf '%5d s  %s' $((SECONDS - started)) "$name")")
+}
+
+run_ctest() {  # PRESET [ctest arguments]; adds what ran to PASSED
+  local preset=$1 log
+  shift
+  log=build/$preset/ctest.log
+  local status=0
+  ctest --test-dir "build/$preset" --output-on-failure --no-tests=error -j "$(nproc)" "$@" |
+    tee "$log" || status=$?
+  PASSED=$((PASSED + $(sed -n 's/.*tests passed, [0-9]* tests failed out of \([0-9]*\)/\1/p' "$log")))
+  return "$status"
+}
+
+# The sanitizer builds run the unit tests but for the ones named Slow (exhaustive sweeps), whose
+# value lies in the numbers, not in the memory accesses.
+run_sanitized() {  # PRESET
+  compile "$1"
+  GTEST_FILTER='-*Slow*' ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1 \
+    TSAN_OPTIONS=halt_on_error=1 run_ctest "$1" -L unit
+}
+
+verb_test() {
+  PASSED=0
+  need build
+  case ${1:-} in
+    --quick)
+      compile release
+      run_ctest release -L unit
+      return
+      ;;
+    '') ;;
+    *) die "test: $1, expected --quick or nothing" ;;
+  esac
+  stage setup need build python format
+  stage models verb_models
+  stage 'release: build' compile release
+  stage 'release: tests' run_ctest release
+  stage 'asan-ubsan: build and unit tests' run_sanitized asan-ubsan
+  stage 'tsan: build and unit tests' run_sanitized tsan
+  stage 'one digest: release, asan-ubsan, tsan' same_digest \
+    release=build/release/gyre asan-ubsan=build/asan-ubsan/gyre tsan=build/tsan/gyre
+  stage check verb_check
+  printf '%s\n' "${STAGES[@]}" "$(printf '%5d s  all' $SECONDS)"
+  echo "tests: $PASSED passed, 0 failed"
+}
