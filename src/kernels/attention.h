@@ -1,0 +1,94 @@
+// Attention over pages of 64 absolute positions, in the contract's canonical order.
+//
+// A page holds one layer's K and V of 64 positions for all its kv heads. A chunk is 4 pages (256
+// positions): the unit of arithmetic and of parallelism. What a query sees is an interval of
+// positions, never a comparison with its own position.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "base/memory.h"
+#include "base/thread_pool.h"
+#include "kernels/isa.h"
+
+namespace gyre::kernels {
+
+inline constexpr uint32_t kPagePositions = 64;
+inline constexpr uint32_t kChunkPages = 4;
+inline constexpr uint32_t kChunkPositions = kPagePositions * kChunkPages;
+
+enum class KvCode : uint8_t { bf16, f32 };  // f32: the oracle mode of the reference, tests only
+
+// The byte picture of one layer's page. K: [kv head][16-position tile][k_dim / 2][16][2]; then
+// V: [kv head][position / 2][v_dim][2]. Dimensions are even.
+struct KvLayout {
+  uint32_t kv_heads = 0, k_dim = 0, v_dim = 0;
+  KvCode code = KvCode::bf16;
+  size_t element() const { return code == KvCode::bf16 ? 2 : 4; }
+  size_t k_head_bytes() const { return size_t{kPagePositions} * k_dim * element(); }
+  size_t v_head_bytes() const { return size_t{kPagePositions} * v_dim * element(); }
+  size_t v_offset() const { return kv_heads * k_head_bytes(); }
+  size_t page_bytes() const { return kv_heads * (k_head_bytes() + v_head_bytes()); }
+};
+
+// Positions [begin, end) that a query sees.
+struct Visible {
+  uint32_t begin = 0, end = 0;
+};
+
+// Some queries of one row (one sequence) in one layer. Query i belongs to one token and has
+// q_heads heads; head h reads kv head h / (q_heads / kv_heads).
+struct AttentionJob {
+  KvLayout layout;
+  std::byte* const* pages = nullptr;  // page table: pages[p] holds positions 64p .. 64p+63; null
+                                      // where no query of this job sees any
+  uint32_t queries = 0, q_heads = 0;
+  const float* q = nullptr;  // [query][q_ld]: after norm and rope, not yet scaled
+  size_t q_ld = 0;
+  float q_scale = 1.0f;              // the kernel stores bf16_operand(q * q_scale)
+  float softcap = 0.0f;              // 0: none
+  const float* sinks = nullptr;      // [q_heads] or null
+  const Visible* visible = nullptr;  // [query]; never empty
+  float* out = nullptr;              // [query][out_ld]: q_heads * v_dim values
+  size_t out_ld = 0;
+  uint8_t* not_finite = nullptr;  // [query]: set to 1 where an operand or a result is NaN or
+                                  // Inf (never cleared); those heads' results are zeros
+};
+
+struct AttentionKernel;  // kernels/attention_kernel.h: what run_attention calls
+
+struct AttentionOps {
+  // Writes K and V of one token at `position` (rounded as the code says). k: [kv_heads * k_dim],
+  // v: [kv_heads * v_dim]. A NaN or Inf (after rounding): all the position's K and V become zeros,
+  // returns false. Threads may store different positions of one page at the same time.
+  bool (*store)(const KvLayout& layout, std::byte* page, uint32_t position_in_page, const float* k,
+                const float* v);
+  const AttentionKernel* kernel;
+};
+
+const AttentionOps& attention_ops(Isa isa);
+
+// Scratch for one pool; sized once so that steps do not allocate.
+class AttentionScratch {
+ public:
+  // The largest head count and head dimension that will be used, and the longest context.
+  Status reserve(int threads, uint32_t max_q_heads, uint32_t max_dim, uint32_t max_positions);
+  size_t bytes() const { return memory_.size(); }
+
+ private:
+  friend class AttentionRun;  // run_attention
+  Array<std::byte> memory_;   // one work area per thread, then floats for partial results
+  int threads_ = 0;
+  uint32_t max_dim_ = 0;
+  size_t work_bytes_ = 0, partial_floats_ = 0;
+};
+
+// All jobs (rows of a batch) in one parallel loop over (job, kv head, query tile), and over chunks
+// where there are few queries. Bits never depend on the split. The scratch must have been reserved
+// for the pool's threads and the jobs' sizes; breaking that is a bug and ends the process.
+void run_attention(const AttentionOps& ops, ThreadPool& pool, std::span<const AttentionJob> jobs,
+                   AttentionScratch& scratch);
+
+}  // namespace gyre::kernels
