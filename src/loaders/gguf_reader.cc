@@ -256,7 +256,7 @@ Status Parser::read_alignment() {
   const MetaValue* value = find(header_, kAlignmentKey);
   if (value == nullptr) return {};
   const auto* number = std::get_if<uint64_t>(value);
-  if (number == nullptr) return bad(kAlignmentKey, "another value type", "an unsigned integer");
+  if (number == nullptr) return bad(kAlignmentKey, describe(*value), "an unsigned integer");
   const bool power_of_two = *number != 0 && (*number & (*number - 1)) == 0;
   if (!power_of_two || *number < 8 || *number > (uint64_t{1} << 30))
     return bad(kAlignmentKey, std::to_string(*number), "a power of two from 8 to 2^30");

@@ -16,29 +16,12 @@ constexpr const char* kTypeNames[] = {"a bool",
                                       "an array of floats",
                                       "an array of strings"};
 
-std::string show(const MetaValue& value) {
-  constexpr size_t kShown = 60;
-  if (const auto* flag = std::get_if<bool>(&value)) return *flag ? "true" : "false";
-  if (const auto* number = std::get_if<int64_t>(&value)) return std::to_string(*number);
-  if (const auto* number = std::get_if<uint64_t>(&value)) return std::to_string(*number);
-  if (const auto* number = std::get_if<double>(&value)) return std::to_string(*number);
-  if (const auto* text = std::get_if<std::string>(&value)) {
-    std::string shown(1, '"');
-    shown.append(*text, 0, kShown);
-    return shown.append(text->size() > kShown ? "...\"" : "\"");
-  }
-  return kTypeNames[value.index()];
-}
-
 std::string field(std::string_view key) {
   return "metadata " + std::string(key);
 }
 
 Error wrong_type(std::string_view key, const MetaValue& value, const char* expected) {
-  std::string shown = show(value);
-  if (shown != kTypeNames[value.index()])
-    shown = std::string(kTypeNames[value.index()]) + ", " + shown;
-  return fail(ErrorCode::bad_file, field(key), shown, expected);
+  return fail(ErrorCode::bad_file, field(key), describe(value), expected);
 }
 
 // The value of type T behind a key; a missing key is an error unless there is a fallback.
@@ -64,6 +47,23 @@ constexpr const char* kString = "a string";
 constexpr const char* kBool = "a bool";
 
 }  // namespace
+
+std::string describe(const MetaValue& value) {
+  constexpr size_t kShown = 60;
+  std::string shown = kTypeNames[value.index()];
+  if (const auto* flag = std::get_if<bool>(&value)) return shown + (*flag ? " true" : " false");
+  if (const auto* number = std::get_if<int64_t>(&value))
+    return shown + ' ' + std::to_string(*number);
+  if (const auto* number = std::get_if<uint64_t>(&value))
+    return shown + ' ' + std::to_string(*number);
+  if (const auto* number = std::get_if<double>(&value))
+    return shown + ' ' + std::to_string(*number);
+  if (const auto* text = std::get_if<std::string>(&value))
+    return shown.append(" \"")
+        .append(*text, 0, kShown)
+        .append(text->size() > kShown ? "...\"" : "\"");
+  return shown;
+}
 
 Result<uint64_t> WeightSource::get_u64(std::string_view key) const {
   return get<uint64_t>(*this, key, nullptr, kU64);

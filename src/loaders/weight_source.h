@@ -26,6 +26,9 @@ using MetaValue = std::variant<bool, int64_t, uint64_t, double, std::string, std
                                std::vector<int64_t>, std::vector<uint64_t>, std::vector<double>,
                                std::vector<std::string>>;
 
+// For error texts and tables: the kind of value and, unless it is an array, the value itself.
+std::string describe(const MetaValue& value);
+
 struct TensorInfo {
   std::string name;
   DType dtype;
