@@ -9,7 +9,7 @@
 namespace gyre::quant {
 namespace {
 
-constexpr Format kPlain = {{Family::plain, 1, 1, 0, false, 0}, nullptr, {-1, -1}};
+constexpr Format kPlain = {{Family::plain, 1, 1, 0, false, 0}, nullptr, nullptr, nullptr, {-1, -1}};
 
 // In the order of DType.
 constexpr const Format* kFormats[] = {&kPlain, &kPlain, &kPlain, &kQ4_0, &kQ4_1, &kQ5_0,

@@ -1,5 +1,6 @@
 // Q4_1, 20 bytes for 32: f16 d | f16 m | 16 bytes of nibbles.   weight = d * code + m
 #include "quant/format.h"
+#include "quant/quantise.h"
 
 namespace gyre::quant {
 namespace {
@@ -10,8 +11,19 @@ void unpack(const uint8_t* block, Codes& out) {
   unpack_nibbles(block + 4, out.code);
 }
 
+void pack(const Codes& codes, uint8_t* block) {
+  store_f16(codes.scale, block);
+  store_f16(codes.min, block + 2);
+  pack_nibbles(codes.code, block + 4);
+}
+
+void quantise(const float* x, Codes& out) {
+  quantise_by_range(x, 15, out);
+}
+
 }  // namespace
 
-constinit const Format kQ4_1 = {{Family::scaled, 32, 32, 0, true, 15}, unpack, {0, 2}};
+constinit const Format kQ4_1 = {
+    {Family::scaled, 32, 32, 0, true, 15}, unpack, pack, quantise, {0, 2}};
 
 }  // namespace gyre::quant

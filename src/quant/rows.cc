@@ -34,6 +34,17 @@ void decode_super(const Traits& t, const Codes& codes, float* dst) {
   }
 }
 
+void encode_plain(DType dtype, const float* src, std::byte* dst, size_t n) {
+  auto* bytes = reinterpret_cast<uint8_t*>(dst);
+  if (dtype == DType::f32) {
+    std::memcpy(dst, src, n * sizeof(float));
+  } else if (dtype == DType::f16) {
+    for (size_t i = 0; i < n; ++i) store_f16(src[i], bytes + 2 * i);
+  } else {
+    for (size_t i = 0; i < n; ++i) store_u16(f32_to_bf16(src[i]), bytes + 2 * i);
+  }
+}
+
 }  // namespace
 
 void decode_row(DType dtype, const std::byte* src, float* dst, size_t n) {
@@ -48,6 +59,17 @@ void decode_row(DType dtype, const std::byte* src, float* dst, size_t n) {
     } else {
       decode_super(t, codes, dst + k);
     }
+  }
+}
+
+void encode_row(DType dtype, const float* src, std::byte* dst, size_t n) {
+  const Format& f = format(dtype);
+  assert(n % f.traits.block == 0);
+  if (f.traits.family == Family::plain) return encode_plain(dtype, src, dst, n);
+  for (size_t k = 0; k < n; k += f.traits.block, dst += info(dtype).bytes) {
+    Codes codes{};
+    f.quantise(src + k, codes);
+    f.pack(codes, reinterpret_cast<uint8_t*>(dst));
   }
 }
 
