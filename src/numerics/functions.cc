@@ -28,6 +28,9 @@ float silu(float x) {
 float gelu(float x) {
   return scalar::gelu(scalar::Float{x}).value;
 }
+float gelu_erf(float x) {
+  return scalar::gelu_erf(scalar::Float{x}).value;
+}
 float gelu_quick(float x) {
   return scalar::gelu_quick(scalar::Float{x}).value;
 }

@@ -39,6 +39,14 @@ inline Pair<F> pair_product(Pair<F> a, Pair<F> b) {
   return quick_two_sum(p.high, fma(a.high, b.low, fma(a.low, b.high, p.low)));
 }
 
+// a * s + (high + low): one Horner step.
+template <class F>
+inline Pair<F> pair_horner(Pair<F> a, Pair<F> s, float high, float low) {
+  const Pair<F> product = pair_product(a, s);
+  const Pair<F> sum = two_sum(F::splat(high), product.high);
+  return quick_two_sum(sum.high, sum.low + (product.low + F::splat(low)));
+}
+
 template <class F>
 inline F pair_quotient(Pair<F> n, Pair<F> d) {
   const F inverse = F::splat(1.0f) / d.high;
@@ -190,6 +198,51 @@ inline F gelu(F x) {
   Pair<F> sum = two_sum(c1.high, cubic.high);
   sum = quick_two_sum(sum.high, sum.low + (c1.low + cubic.low));
   return times_sigmoid(x, pair_product(sum, Pair<F>{y, F::splat(0.0f)}));
+}
+
+// Phi(-t) exp(t^2 / 2) for 0 <= t <= 15, Phi the normal distribution: P(s) / (t + 4) with
+// s = (t - 4) / (t + 4). Coefficients shrink fast, so only the last four steps are in pairs.
+template <class F>
+inline Pair<F> scaled_normal_tail(F t) {
+  const F one = F::splat(1.0f);
+  const Pair<F> divisor = two_sum(t, F::splat(4.0f));
+  Pair<F> inverse{one / divisor.high, one};
+  inverse.low =
+      inverse.high * fma(-inverse.high, divisor.low, fma(-inverse.high, divisor.high, one));
+  Pair<F> s = two_sum(one, inverse.high * F::splat(-8.0f));
+  s.low = fma(inverse.low, F::splat(-8.0f), s.low);
+  F p = F::splat(-0x1.89f5bap-15f);
+  p = fma(p, s.high, F::splat(-0x1.d4ba96p-13f));
+  p = fma(p, s.high, F::splat(0x1.655cc2p-13f));
+  p = fma(p, s.high, F::splat(0x1.ad5bdcp-10f));
+  p = fma(p, s.high, F::splat(-0x1.c98beap-9f));
+  p = fma(p, s.high, F::splat(-0x1.ee5724p-8f));
+  p = fma(p, s.high, F::splat(0x1.eec7e0p-5f));
+  Pair<F> sum{p, F::splat(0.0f)};
+  sum = pair_horner(sum, s, -0x1.7dff02p-3f, -0x1.1d0f2cp-29f);
+  sum = pair_horner(sum, s, 0x1.8c6dbap-2f, 0x1.f26fc4p-30f);
+  sum = pair_horner(sum, s, -0x1.373e3ap-1f, -0x1.9aea60p-26f);
+  sum = pair_horner(sum, s, 0x1.82b4bcp-1f, -0x1.b65812p-27f);
+  return pair_product(sum, inverse);
+}
+
+// x Phi(x), with the exact error function: x Phi(-|x|) below 0, x (1 - Phi(-|x|)) above.
+template <class F>
+inline F gelu_erf(F x) {
+  const F one = F::splat(1.0f);
+  const F y = clamp_magnitude(x, 15.0f);
+  const F t = magnitude(y);
+  const Pair<F> square = two_product(t, t);
+  const F minus_half = F::splat(-0.5f);
+  const ScaledExp<F> e = scaled_exp(Pair<F>{square.high * minus_half, square.low * minus_half});
+  const Pair<F> tail = pair_product(scaled_normal_tail(t), e.value);
+  const F below = fma(y, tail.high, y * tail.low) * e.scale1 * e.scale2;
+  const F scale = e.scale1 * e.scale2;
+  Pair<F> rest = quick_two_sum(one, -(tail.high * scale));
+  rest.low = fma(-tail.low, scale, rest.low);
+  const F above = fma(y, rest.high, y * rest.low);
+  const F result = select(less(x, F::splat(0.0f)), below, above);
+  return select(less(F::splat(15.0f), x), x, result);
 }
 
 // x * sigmoid(1.702 x).
