@@ -56,9 +56,6 @@ inline Mask less(Float a, Float b) {
 inline Mask equal(Float a, Float b) {
   return a.value == b.value;
 }
-inline Float select(Mask m, Float a, Float b) {
-  return m ? a : b;
-}
 inline Int bits(Float a) {
   return {std::bit_cast<int32_t>(a.value)};
 }
@@ -83,6 +80,10 @@ inline Int operator&(Int a, Int b) {
 }
 inline Int operator|(Int a, Int b) {
   return from_word(word(a) | word(b));
+}
+inline Float select(Mask m, Float a, Float b) {  // without a branch, so that loops vectorise
+  const Int mask = from_word(0u - static_cast<uint32_t>(m));
+  return from_bits((bits(a) & mask) | (bits(b) & from_word(~word(mask))));
 }
 template <int n>
 inline Int shift_left(Int a) {
