@@ -69,6 +69,8 @@ struct AttentionOps {
 };
 
 const AttentionOps& attention_ops(Isa isa);
+// The same bits; whether the products use the instruction for bf16 pairs, where the set has one.
+const AttentionOps& attention_ops(Isa isa, bool bf16_instruction);
 
 // Scratch for one pool; sized once so that steps do not allocate.
 class AttentionScratch {

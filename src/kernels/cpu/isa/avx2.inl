@@ -52,8 +52,10 @@ GYRE_WORD I operator|(I x, I y) { return {_mm256_or_si256(x.a, y.a), _mm256_or_s
 GYRE_WORD I operator^(I x, I y) { return {_mm256_xor_si256(x.a, y.a), _mm256_xor_si256(x.b, y.b)}; }
 template <int n>
 GYRE_WORD I shift_left(I x) { return {_mm256_slli_epi32(x.a, n), _mm256_slli_epi32(x.b, n)}; }
+GYRE_WORD I shift_left(I x, I n) { return {_mm256_sllv_epi32(x.a, n.a), _mm256_sllv_epi32(x.b, n.b)}; }
 template <int n>
 GYRE_WORD I shift_right(I x) { return {_mm256_srli_epi32(x.a, n), _mm256_srli_epi32(x.b, n)}; }
+GYRE_WORD I shift_right(I x, I n) { return {_mm256_srlv_epi32(x.a, n.a), _mm256_srlv_epi32(x.b, n.b)}; }
 template <int n>
 GYRE_WORD I shift_right_signed(I x) {
   return {_mm256_srai_epi32(x.a, n), _mm256_srai_epi32(x.b, n)};
@@ -240,3 +242,5 @@ GYRE_WORD B bit_spread(const void* p) {
 // 16 bytes, one for each lane, in all 4 bytes of the lane.
 GYRE_WORD B splat_lane_bytes(const void* p) { return as_bytes(load_u8(p) * I::splat(0x01010101)); }
 GYRE_WORD void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }
+GYRE_WORD F even_lanes(F x) { return {_mm256_moveldup_ps(x.a), _mm256_moveldup_ps(x.b)}; }
+GYRE_WORD F odd_lanes(F x) { return {_mm256_movehdup_ps(x.a), _mm256_movehdup_ps(x.b)}; }

@@ -41,8 +41,10 @@ GYRE_WORD I operator|(I a, I b) { return {_mm512_or_si512(a.v, b.v)}; }
 GYRE_WORD I operator^(I a, I b) { return {_mm512_xor_si512(a.v, b.v)}; }
 template <int n>
 GYRE_WORD I shift_left(I a) { return {_mm512_slli_epi32(a.v, n)}; }
+GYRE_WORD I shift_left(I a, I n) { return {_mm512_sllv_epi32(a.v, n.v)}; }
 template <int n>
 GYRE_WORD I shift_right(I a) { return {_mm512_srli_epi32(a.v, n)}; }
+GYRE_WORD I shift_right(I a, I n) { return {_mm512_srlv_epi32(a.v, n.v)}; }
 template <int n>
 GYRE_WORD I shift_right_signed(I a) { return {_mm512_srai_epi32(a.v, n)}; }
 GYRE_WORD I max(I a, I b) { return {_mm512_max_epi32(a.v, b.v)}; }
@@ -159,3 +161,5 @@ GYRE_WORD B splat_lane_bytes(const void* p) {
 GYRE_WORD I as_int(B a) { return {a.v}; }
 GYRE_WORD B as_bytes(I a) { return {a.v}; }
 GYRE_WORD void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }
+GYRE_WORD F even_lanes(F a) { return {_mm512_moveldup_ps(a.v)}; }
+GYRE_WORD F odd_lanes(F a) { return {_mm512_movehdup_ps(a.v)}; }

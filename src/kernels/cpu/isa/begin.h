@@ -20,7 +20,7 @@
 //   less equal -> M (IEEE)   above(I, I) signed greater -> M   m & m, m | m   any(m) first_lanes(n)
 //   select(m, a, b): a where m, else b
 //   bits(F) from_bits(I)   to_float(I)   round_to_int(F): nearest even
-//   shift_left<n> shift_right<n> (logical) shift_right_signed<n>: I
+//   shift_left<n> shift_right<n> (logical) shift_right_signed<n>: I   shift_left shift_right(I, I)
 //   sum_lanes(F): the contract's tree 8, 4, 2, 1   sum_lanes(I)  max_lanes(I): signed
 //   splat4(p): 4 bytes in every lane
 //   dot4(acc, w, x): acc + the 4 products of w's unsigned and x's signed bytes of a lane, exact
@@ -30,6 +30,7 @@
 //   byte_shift_right<n>(B) byte_shift_left<n>(B): within bytes      look_up(table16, B): by nibble
 //   bit_spread(p): 64 bits at p -> bytes 0 or 0xff     splat_lane_bytes(p): 16 bytes, each in its
 //   lane's 4 bytes     as_bytes(I) as_int(B): the same bits     prefetch(p)
+//   even_lanes odd_lanes(F): lanes 2i and 2i + 1 both become lane 2i (2i + 1)
 // dot4 takes codes up to 127; dot4_wide takes codes up to 255, as code - 128 where kSignedBytes.
 #pragma once
 

@@ -54,9 +54,12 @@ GYRE_WORD I operator|(I x, I y) GYRE_EACH(I, vorrq_s32(x.v[i], y.v[i]))
 GYRE_WORD I operator^(I x, I y) GYRE_EACH(I, veorq_s32(x.v[i], y.v[i]))
 template <int n>
 GYRE_WORD I shift_left(I x) GYRE_EACH(I, vshlq_n_s32(x.v[i], n))
+GYRE_WORD I shift_left(I x, I n) GYRE_EACH(I, vshlq_s32(x.v[i], n.v[i]))
 template <int n>
 GYRE_WORD I shift_right(I x)
     GYRE_EACH(I, vreinterpretq_s32_u32(vshrq_n_u32(vreinterpretq_u32_s32(x.v[i]), n)))
+GYRE_WORD I shift_right(I x, I n)
+    GYRE_EACH(I, vreinterpretq_s32_u32(vshlq_u32(vreinterpretq_u32_s32(x.v[i]), vnegq_s32(n.v[i]))))
 template <int n>
 GYRE_WORD I shift_right_signed(I x) GYRE_EACH(I, vshrq_n_s32(x.v[i], n))
 GYRE_WORD I max(I x, I y) GYRE_EACH(I, vmaxq_s32(x.v[i], y.v[i]))
@@ -196,4 +199,6 @@ GYRE_WORD B bit_spread(const void* p) {
 // 16 bytes, one for each lane, in all 4 bytes of the lane.
 GYRE_WORD B splat_lane_bytes(const void* p) { return as_bytes(load_u8(p) * I::splat(0x01010101)); }
 GYRE_WORD void prefetch(const void* p) { __builtin_prefetch(p); }
+GYRE_WORD F even_lanes(F x) GYRE_EACH(F, vtrn1q_f32(x.v[i], x.v[i]))
+GYRE_WORD F odd_lanes(F x) GYRE_EACH(F, vtrn2q_f32(x.v[i], x.v[i]))
 #undef GYRE_EACH

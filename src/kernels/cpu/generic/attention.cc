@@ -1,0 +1,453 @@
+// Attention in one instruction set (kernels/attention_kernel.h); equal to
+// kernels/reference/attention.cc.
+//
+// Scores run 16 keys to a vector over pairs of dimensions, values 16 dimensions to a vector over
+// pairs of positions: one text, dots(), serves both. What no row of a block sees is left out. That
+// never changes a bit: its weights are +0, its values are finite, and a sum that starts from +0
+// never becomes -0, so fma(value, +0, s) = s.
+#include <utility>
+
+#include "kernels/attention.h"
+#include "kernels/attention_kernel.h"
+
+#include "kernels/cpu/isa/begin.h"
+
+namespace {
+
+// Rows and vectors of one register block: their sums, one operand and its two halves fit.
+#if defined(GYRE_TARGET_avx512) || defined(GYRE_TARGET_avx512vnni)
+constexpr uint32_t kBlockRows = 12, kBlockVectors = 2, kFewRows = 6, kFewRowsVectors = 4;
+#elif defined(GYRE_TARGET_neon)
+constexpr uint32_t kBlockRows = 5, kBlockVectors = 1, kFewRows = 2, kFewRowsVectors = 2;
+#else
+constexpr uint32_t kBlockRows = 6, kBlockVectors = 1, kFewRows = 2, kFewRowsVectors = 2;
+#endif
+static_assert(kBlockRows <= kScoreRows);
+constexpr uint32_t kTile = 16;         // keys of one K tile
+constexpr uint32_t kScorePairs = 128;  // pairs of one segment of 256 dimensions
+constexpr uint32_t kPagePairs = kPagePositions / 2;
+
+GYRE_WORD uint32_t least(uint32_t a, uint32_t b) {
+  return a < b ? a : b;
+}
+GYRE_WORD uint32_t most(uint32_t a, uint32_t b) {
+  return a > b ? a : b;
+}
+
+// A run of operand pairs: word [pair][vector][16] of bf16 pairs, and each row's own pairs.
+struct Pairs {
+  const int32_t* words = nullptr;
+  size_t pair_stride = 0, vector_stride = 0;  // in words
+  const float* rows = nullptr;                // [row][row_stride], as f32
+  const uint16_t* rows_bf16 = nullptr;        // the same, read when kNative
+  size_t row_stride = 0;
+  uint32_t count = 0;
+};
+
+template <bool kPart>
+GYRE_WORD I load_words(const int32_t* p, uint32_t lanes) {
+  if constexpr (kPart) return bits(load_first(reinterpret_cast<const float*>(p), lanes));
+  return load_i(p);
+}
+
+// acc[row][vector] += the run's products, pairs ascending, the odd element of a pair first.
+template <uint32_t kRows, uint32_t kVectors, bool kNative, bool kPart>
+GYRE_WORD void dots(F (&acc)[kRows][kVectors], const Pairs& in, uint32_t lanes) {
+  const int32_t* words = in.words;
+  for (uint32_t pair = 0; pair < in.count; ++pair, words += in.pair_stride) {
+    I w[kVectors];
+#pragma GCC unroll 4
+    for (uint32_t v = 0; v < kVectors; ++v)
+      w[v] = load_words<kPart>(words + v * in.vector_stride, lanes);
+    if constexpr (kNative) {
+#pragma GCC unroll 16
+      for (uint32_t r = 0; r < kRows; ++r) {
+        const I x = splat4(in.rows_bf16 + r * in.row_stride + 2 * pair);
+#pragma GCC unroll 4
+        for (uint32_t v = 0; v < kVectors; ++v) acc[r][v] = fma_pair_native(acc[r][v], w[v], x);
+      }
+    } else {
+      F odd[kVectors], even[kVectors];
+#pragma GCC unroll 4
+      for (uint32_t v = 0; v < kVectors; ++v) odd[v] = high_of_pair(w[v]);
+#pragma GCC unroll 16
+      for (uint32_t r = 0; r < kRows; ++r) {
+        const F x = F::splat(in.rows[r * in.row_stride + 2 * pair + 1]);
+#pragma GCC unroll 4
+        for (uint32_t v = 0; v < kVectors; ++v) acc[r][v] = fma(odd[v], x, acc[r][v]);
+      }
+#pragma GCC unroll 4
+      for (uint32_t v = 0; v < kVectors; ++v) even[v] = low_of_pair(w[v]);
+#pragma GCC unroll 16
+      for (uint32_t r = 0; r < kRows; ++r) {
+        const F x = F::splat(in.rows[r * in.row_stride + 2 * pair]);
+#pragma GCC unroll 4
+        for (uint32_t v = 0; v < kVectors; ++v) acc[r][v] = fma(even[v], x, acc[r][v]);
+      }
+    }
+  }
+}
+
+// out[row][vector] = the sum over `runs` runs that follow each other, from +0; with add, out + sum.
+struct DotsJob {
+  const Pairs* runs;
+  uint32_t run_count;
+  float* out;
+  size_t out_ld;
+  uint32_t lanes;
+  bool add;
+};
+
+template <uint32_t kRows, uint32_t kVectors, bool kNative, bool kPart>
+void dots_block(const DotsJob& job) {
+  F acc[kRows][kVectors];
+#pragma GCC unroll 16
+  for (uint32_t r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+    for (uint32_t v = 0; v < kVectors; ++v) acc[r][v] = F::splat(0.0f);
+  }
+  for (uint32_t i = 0; i < job.run_count; ++i)
+    dots<kRows, kVectors, kNative, kPart>(acc, job.runs[i], job.lanes);
+#pragma GCC unroll 16
+  for (uint32_t r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+    for (uint32_t v = 0; v < kVectors; ++v) {
+      float* out = job.out + r * job.out_ld + v * kTile;
+      store(out, job.add ? load_f(out) + acc[r][v] : acc[r][v]);
+    }
+  }
+}
+
+using DotsFunction = void (*)(const DotsJob&);
+
+// [rows - 1] for one shape.
+template <uint32_t kVectors, uint32_t kMaxRows, bool kNative, bool kPart>
+struct DotsTable {
+  DotsFunction of_rows[kMaxRows];
+  template <uint32_t... kIndex>
+  static constexpr DotsTable make(std::integer_sequence<uint32_t, kIndex...>) {
+    return {{dots_block<kIndex + 1, kVectors, kNative, kPart>...}};
+  }
+};
+template <uint32_t kVectors, uint32_t kMaxRows, bool kNative, bool kPart>
+constexpr DotsTable<kVectors, kMaxRows, kNative, kPart> kDots =
+    DotsTable<kVectors, kMaxRows, kNative, kPart>::make(
+        std::make_integer_sequence<uint32_t, kMaxRows>());
+
+// The dots of `vectors` whole vectors, all rows.
+template <bool kNative>
+GYRE_WORD void whole_dots(uint32_t rows, uint32_t vectors, const DotsJob& job) {
+  if (vectors == 1) return kDots<1, kBlockRows, kNative, false>.of_rows[rows - 1](job);
+  if (vectors == kBlockVectors)
+    return kDots<kBlockVectors, kBlockRows, kNative, false>.of_rows[rows - 1](job);
+  kDots<kFewRowsVectors, kFewRows, kNative, false>.of_rows[rows - 1](job);
+}
+
+// How many vectors to take at once of those that are left.
+GYRE_WORD uint32_t vectors_at_once(uint32_t rows, uint32_t left) {
+  if (rows <= kFewRows && left >= kFewRowsVectors) return kFewRowsVectors;
+  return left >= kBlockVectors ? kBlockVectors : 1;
+}
+
+// Rows [first, first + rows) of a tile, and what they see of one chunk.
+struct Block {
+  const AttentionTile& tile;
+  AttentionWork& work;
+  uint32_t chunk, first, rows;
+  Visible seen[kBlockRows];
+  Visible hull{kChunkPositions, 0};
+};
+
+template <bool kNative>
+void block_scores(Block& b) {
+  const uint32_t dim = b.tile.job->layout.k_dim, pairs = dim / 2;
+  const uint32_t tiles_end = (b.hull.end + kTile - 1) / kTile;
+  constexpr uint32_t kPageTiles = kPagePositions / kTile;
+  for (uint32_t t = b.hull.begin / kTile; t < tiles_end;) {
+    const uint32_t page = t / kPageTiles;
+    const uint32_t left = least((page + 1) * kPageTiles, tiles_end) - t;
+    const std::byte* keys = b.tile.job->pages[size_t{b.chunk} * kChunkPages + page];
+    if (keys == nullptr) {  // nobody sees it
+      t += left;
+      continue;
+    }
+    keys = b.tile.keys(b.chunk, page);
+    const uint32_t vectors = vectors_at_once(b.rows, left);
+    for (uint32_t p = 0; p < pairs; p += kScorePairs) {
+      Pairs run;
+      run.vector_stride = size_t{pairs} * kTile;
+      run.words =
+          reinterpret_cast<const int32_t*>(keys) + t % kPageTiles * run.vector_stride + p * kTile;
+      run.pair_stride = kTile;
+      run.rows = b.work.q + size_t{b.first} * b.work.ld + 2 * p;
+      run.rows_bf16 = b.work.q_bf16 + size_t{b.first} * b.work.ld + 2 * p;
+      run.row_stride = b.work.ld;
+      run.count = least(kScorePairs, pairs - p);
+      whole_dots<kNative>(b.rows, vectors,
+                          {&run, 1, b.work.scores + t * kTile, kChunkPositions, kTile, p != 0});
+    }
+    t += vectors;
+  }
+}
+
+// The contract's operand rounding, as f32. A NaN stays one here: all of ours are made by the
+// processor, whose payload doesn't carry over.
+GYRE_WORD F round_operand(F x) {
+  const I b = bits(x);
+  const I up = b + I::splat(0x7fff) + (shift_right<16>(b) & I::splat(1));
+  const F rounded = from_bits(up & I::splat(-0x10000));
+  return select(less(magnitude(rounded), F::splat(0x1p-56f)), F::splat(0.0f), rounded);
+}
+
+// `inside` where the row sees the key, else `outside`. key: the vector's first key.
+GYRE_WORD F visible_or(Visible seen, uint32_t key, F inside, F outside) {
+  if (seen.end < key + kTile)
+    inside = select(first_lanes(seen.end > key ? seen.end - key : 0), inside, outside);
+  if (seen.begin > key)
+    inside = select(first_lanes(least(seen.begin - key, kTile)), outside, inside);
+  return inside;
+}
+
+// Integers that order as floats do, and back (the same operation).
+GYRE_WORD I ordered(I x) {
+  return x ^ (shift_right_signed<31>(x) & I::splat(0x7fffffff));
+}
+
+GYRE_WORD float largest_lane(F x) {
+  int32_t b = max_lanes(ordered(bits(x)));
+  b ^= (b >> 31) & 0x7fffffff;
+  float out;
+  std::memcpy(&out, &b, 4);
+  return out;
+}
+
+// Scores to weights, for one row of the block.
+template <bool kNative>
+void row_weights(Block& b, uint32_t r, const AttentionPartial& out) {
+  const Visible seen = b.seen[r];
+  float* scores = b.work.scores + size_t{r} * kChunkPositions;
+  uint16_t* narrow = b.work.p_bf16 + size_t{r} * kChunkPositions;
+  const uint32_t begin = b.hull.begin / kTile * kTile, end = b.hull.end;
+  const float cap = b.tile.job->softcap;
+  const F lowest = F::splat(-__builtin_huge_valf()), zero = F::splat(0.0f);
+  if (cap != 0.0f) {
+    const F c = F::splat(cap);
+    for (uint32_t j = begin; j < end; j += kTile)
+      store(scores + j, c * tanh(load_f(scores + j) / c));
+  }
+  F top = lowest;
+  for (uint32_t j = begin; j < end; j += kTile)
+    top = max(top, visible_or(seen, j, load_f(scores + j), lowest));
+  const float m = largest_lane(top);
+  F lanes[4] = {zero, zero, zero, zero};
+  for (uint32_t j = begin; j < end; j += kTile) {
+    const F p = visible_or(seen, j, round_operand(exp(load_f(scores + j) - F::splat(m))), zero);
+    store(scores + j, p);
+    if constexpr (kNative) store_u16(narrow + j, shift_right<16>(bits(p)));
+    lanes[j / kTile % 4] = lanes[j / kTile % 4] + p;
+  }
+  out.max[b.first + r] = m;
+  out.sum[b.first + r] = sum_lanes((lanes[0] + lanes[2]) + (lanes[1] + lanes[3]));
+}
+
+template <bool kNative>
+void block_values(Block& b, const AttentionPartial& out) {
+  const uint32_t dim = b.tile.job->layout.v_dim;
+  Pairs runs[kChunkPages];
+  uint32_t count = 0;
+  for (uint32_t page = 0; page < kChunkPages; ++page) {
+    const uint32_t begin = most(b.hull.begin / 2, page * kPagePairs);
+    const uint32_t end = least((b.hull.end + 1) / 2, (page + 1) * kPagePairs);
+    if (begin >= end || b.tile.job->pages[size_t{b.chunk} * kChunkPages + page] == nullptr)
+      continue;
+    Pairs& run = runs[count++];
+    run.words = reinterpret_cast<const int32_t*>(b.tile.values(b.chunk, page)) +
+                size_t{begin - page * kPagePairs} * dim;
+    run.pair_stride = dim;
+    run.vector_stride = kTile;
+    run.rows = b.work.scores + 2 * begin;
+    run.rows_bf16 = b.work.p_bf16 + 2 * begin;
+    run.row_stride = kChunkPositions;
+    run.count = end - begin;
+  }
+  float* o = out.out + size_t{b.first} * out.ld;
+  uint32_t d = 0;
+  while (d + kTile <= dim) {
+    const uint32_t vectors = vectors_at_once(b.rows, (dim - d) / kTile);
+    whole_dots<kNative>(b.rows, vectors, {runs, count, o + d, out.ld, kTile, false});
+    for (uint32_t i = 0; i < count; ++i) runs[i].words += vectors * kTile;
+    d += vectors * kTile;
+  }
+  if (d < dim)
+    kDots<1, kBlockRows, kNative, true>.of_rows[b.rows - 1](
+        {runs, count, o + d, out.ld, dim - d, false});
+}
+
+template <bool kNative>
+void chunk(const AttentionTile& tile, uint32_t chunk, AttentionWork& work,
+           const AttentionPartial& out) {
+  for (uint32_t first = 0; first < tile.rows(); first += kBlockRows) {
+    Block b{tile, work, chunk, first, least(kBlockRows, tile.rows() - first), {}};
+    for (uint32_t r = 0; r < b.rows; ++r) {
+      b.seen[r] = tile.in_chunk(first + r, chunk);
+      out.sum[first + r] = 0.0f;
+      if (b.seen[r].begin >= b.seen[r].end) continue;
+      b.hull.begin = least(b.hull.begin, b.seen[r].begin);
+      b.hull.end = most(b.hull.end, b.seen[r].end);
+    }
+    if (b.hull.begin >= b.hull.end) continue;
+    block_scores<kNative>(b);
+    for (uint32_t r = 0; r < b.rows; ++r) {
+      if (b.seen[r].begin < b.seen[r].end) row_weights<kNative>(b, r, out);
+    }
+    block_values<kNative>(b, out);
+  }
+}
+
+template <bool kNative>
+void begin(const AttentionTile& tile, AttentionWork& work) {
+  const AttentionJob& job = *tile.job;
+  const uint32_t dim = job.layout.k_dim;
+  const F scale = F::splat(job.q_scale);
+  for (uint32_t r = 0; r < tile.rows(); ++r) {
+    const float* from = job.q + tile.query(r) * job.q_ld + size_t{tile.head(r)} * dim;
+    float* q = work.q + size_t{r} * work.ld;
+    uint16_t* narrow = work.q_bf16 + size_t{r} * work.ld;
+    I largest = I::splat(0);
+    for (uint32_t d = 0; d < dim; d += kTile) {
+      const F x = round_operand(load_first(from + d, least(kTile, dim - d)) * scale);
+      largest = max(largest, bits(magnitude(x)));
+      store(q + d, x);
+      if constexpr (kNative) store_u16(narrow + d, shift_right<16>(bits(x)));
+    }
+    if (!any(above(largest, I::splat(0x7f7fffff)))) continue;
+    flag_not_finite(job, tile.query(r));
+    for (uint32_t d = 0; d < dim; ++d) q[d] = 0.0f, narrow[d] = 0;
+  }
+}
+
+// 16 rows' partials meet: the new maximum, and what each side is multiplied by.
+struct Meeting {
+  F max, mine, theirs;
+  GYRE_WORD Meeting(F m, F n)
+      : max(select(less(m, n), n, m)), mine(exp(m - max)), theirs(exp(n - max)) {}
+};
+
+GYRE_WORD void add_scaled(float* acc, float a, const float* o, float b, uint32_t dim) {
+  const F mine = F::splat(a), theirs = F::splat(b);
+  for (uint32_t d = 0; d < dim; d += kTile)
+    store(acc + d, fma(load_f(acc + d), mine, load_f(o + d) * theirs));
+}
+
+void merge(uint32_t rows, uint32_t v_dim, const AttentionPartial& next, AttentionPartial& total) {
+  for (uint32_t first = 0; first < rows; first += kTile) {
+    const uint32_t n = least(kTile, rows - first);
+    const F m = load_first(total.max + first, n), sum = load_first(total.sum + first, n);
+    const F next_m = load_first(next.max + first, n), next_sum = load_first(next.sum + first, n);
+    const M none_yet = equal(sum, F::splat(0.0f)), none_new = equal(next_sum, F::splat(0.0f));
+    const Meeting meet(m, next_m);
+    const F met_sum = fma(sum, meet.mine, next_sum * meet.theirs);
+    // 0: both sides count, 1: copy, 2: leave.
+    float mine[kTile], theirs[kTile];
+    int32_t what[kTile];
+    store(mine, meet.mine);
+    store(theirs, meet.theirs);
+    store(what, select(none_new, I::splat(2), select(none_yet, I::splat(1), I::splat(0))));
+    store_first(total.max + first, select(none_new, m, select(none_yet, next_m, meet.max)), n);
+    store_first(total.sum + first, select(none_new, sum, select(none_yet, next_sum, met_sum)), n);
+    for (uint32_t r = 0; r < n; ++r) {
+      float* acc = total.out + (first + r) * total.ld;
+      const float* o = next.out + (first + r) * next.ld;
+      if (what[r] == 0) add_scaled(acc, mine[r], o, theirs[r], v_dim);
+      if (what[r] == 1) {
+        for (uint32_t d = 0; d < v_dim; d += kTile) store(acc + d, load_f(o + d));
+      }
+    }
+  }
+}
+
+// Merges the head's sink as a chunk whose only weight is 1 and whose value is 0.
+GYRE_WORD float meet_sink(float* acc, float max, float sum, float sink, uint32_t dim) {
+  const Meeting meet(F::splat(max), F::splat(sink));
+  const F nothing = F::splat(0.0f) * meet.theirs;
+  for (uint32_t d = 0; d < dim; d += kTile)
+    store(acc + d, fma(load_f(acc + d), meet.mine, nothing));
+  float lanes[kTile];
+  store(lanes, fma(F::splat(sum), meet.mine, F::splat(1.0f) * meet.theirs));
+  return lanes[0];
+}
+
+void finish(const AttentionTile& tile, AttentionPartial& total) {
+  const AttentionJob& job = *tile.job;
+  const uint32_t dim = job.layout.v_dim;
+  for (uint32_t r = 0; r < tile.rows(); ++r) {
+    float* acc = total.out + size_t{r} * total.ld;
+    float sum = total.sum[r];
+    if (job.sinks != nullptr) sum = meet_sink(acc, total.max[r], sum, job.sinks[tile.head(r)], dim);
+    float* out = job.out + tile.query(r) * job.out_ld + size_t{tile.head(r)} * dim;
+    I largest = I::splat(0);
+    for (uint32_t d = 0; d < dim; d += kTile) {
+      const uint32_t n = least(kTile, dim - d);
+      const F x = load_first(acc + d, n) / F::splat(sum);
+      if (n == kTile) {
+        largest = max(largest, bits(magnitude(x)));
+      } else {
+        largest = max(largest, bits(select(first_lanes(n), magnitude(x), F::splat(0.0f))));
+      }
+      store_first(out + d, x, n);
+    }
+    if (!any(above(largest, I::splat(0x7f7fffff)))) continue;
+    flag_not_finite(job, tile.query(r));
+    for (uint32_t d = 0; d < dim; ++d) out[d] = 0.0f;
+  }
+}
+
+GYRE_WORD bool rounds_to_finite(const float* x, uint32_t n) {
+  I largest = I::splat(0);
+  for (uint32_t i = 0; i < n; i += kTile)
+    largest = max(largest, bits(magnitude(load_first(x + i, least(kTile, n - i)))));
+  // From here on, round to nearest even gives Inf in bf16.
+  return !any(above(largest, I::splat(0x7f7f7fff)));
+}
+
+// Stores are of 2 and 4 bytes, so that threads may write neighbouring positions.
+bool store_position(const KvLayout& layout, std::byte* page, uint32_t position, const float* k,
+                    const float* v) {
+  if (layout.code != KvCode::bf16) return reference_store(layout, page, position, k, v);
+  const bool good = rounds_to_finite(k, layout.kv_heads * layout.k_dim) &&
+                    rounds_to_finite(v, layout.kv_heads * layout.v_dim);
+  uint16_t narrow[kTile];
+  const I none = I::splat(0);
+  for (uint32_t h = 0; h < layout.kv_heads; ++h, k += layout.k_dim, v += layout.v_dim) {
+    std::byte* keys = page + h * layout.k_head_bytes() +
+                      (size_t{position / kTile} * layout.k_dim * kTile + position % kTile * 2) * 2;
+    for (uint32_t d = 0; d < layout.k_dim; d += kTile) {
+      const uint32_t n = least(kTile, layout.k_dim - d);
+      const I x = shift_right<16>(bits(round_operand(load_first(k + d, n))));
+      store_u16(narrow, good ? x : none);
+      for (uint32_t i = 0; i < n; i += 2)
+        std::memcpy(keys + (d + i) * size_t{kTile * 2}, narrow + i, 4);
+    }
+    std::byte* values = page + layout.v_offset() + h * layout.v_head_bytes() +
+                        (size_t{position / 2} * layout.v_dim * 2 + position % 2) * 2;
+    for (uint32_t d = 0; d < layout.v_dim; d += kTile) {
+      const uint32_t n = least(kTile, layout.v_dim - d);
+      const I x = shift_right<16>(bits(round_operand(load_first(v + d, n))));
+      store_u16(narrow, good ? x : none);
+      for (uint32_t i = 0; i < n; ++i) std::memcpy(values + (d + i) * size_t{4}, narrow + i, 2);
+    }
+  }
+  return good;
+}
+
+constexpr AttentionKernel kKernel = {begin<false>, chunk<false>, merge, finish};
+constexpr AttentionKernel kNativeKernel = {begin<kBf16Dot>, chunk<kBf16Dot>, merge, finish};
+
+}  // namespace
+
+// [0]: products of expanded operands. [1]: with the instruction for bf16 pairs, where there is one.
+extern const AttentionOps attention_ops[2];
+const AttentionOps attention_ops[2] = {{store_position, &kKernel},
+                                       {store_position, &kNativeKernel}};
+
+#include "kernels/cpu/isa/end.h"
