@@ -14,14 +14,20 @@ namespace gyre {
 class FloatEnvironment {
  public:
 #if defined(__x86_64__)
-  FloatEnvironment() : saved_(_mm_getcsr()) { _mm_setcsr(0x1f80); }
-  ~FloatEnvironment() { _mm_setcsr(saved_); }
+  FloatEnvironment() : saved_(_mm_getcsr()) {
+    _mm_setcsr(0x1f80);
+  }
+  ~FloatEnvironment() {
+    _mm_setcsr(saved_);
+  }
 #elif defined(__aarch64__)
   FloatEnvironment() {
     asm volatile("mrs %0, fpcr" : "=r"(saved_));
     asm volatile("msr fpcr, %0" ::"r"(uint64_t{0}));
   }
-  ~FloatEnvironment() { asm volatile("msr fpcr, %0" ::"r"(saved_)); }
+  ~FloatEnvironment() {
+    asm volatile("msr fpcr, %0" ::"r"(saved_));
+  }
 #endif
   FloatEnvironment(const FloatEnvironment&) = delete;
   FloatEnvironment& operator=(const FloatEnvironment&) = delete;

@@ -7,7 +7,9 @@ namespace {
 std::atomic<long> g_countdown{-1};
 }
 
-void fail_allocation_after(long countdown) { g_countdown.store(countdown); }
+void fail_allocation_after(long countdown) {
+  g_countdown.store(countdown);
+}
 
 bool allocation_must_fail() {
   long left = g_countdown.load(std::memory_order_relaxed);

@@ -36,7 +36,7 @@ class Array {
     std::swap(size_, other.size_);
     return *this;
   }
-  ~Array() { ::operator delete(static_cast<void*>(data_), std::align_val_t{kAlign}); }
+  ~Array() { ::operator delete (static_cast<void*>(data_), std::align_val_t{kAlign}); }
 
   // `what` names the array in the out_of_memory error.
   static Result<Array> make(size_t size, const char* what) {
@@ -44,7 +44,7 @@ class Array {
       return fail(ErrorCode::out_of_memory, what, std::to_string(size) + " elements");
     size_t bytes = (size * sizeof(T) + kAlign - 1) / kAlign * kAlign;
     if (bytes == 0) bytes = kAlign;
-    void* p = ::operator new(bytes, std::align_val_t{kAlign}, std::nothrow);
+    void* p = ::operator new (bytes, std::align_val_t{kAlign}, std::nothrow);
     if (p == nullptr) return fail(ErrorCode::out_of_memory, what, std::to_string(bytes) + " bytes");
     std::memset(p, 0, bytes);
     Array out;

@@ -4,16 +4,26 @@ namespace gyre {
 
 std::string_view error_name(ErrorCode code) {
   switch (code) {
-    case ErrorCode::usage: return "usage";
-    case ErrorCode::bad_file: return "bad_file";
-    case ErrorCode::unsupported: return "unsupported";
-    case ErrorCode::not_found: return "not_found";
-    case ErrorCode::io: return "io";
-    case ErrorCode::out_of_memory: return "out_of_memory";
-    case ErrorCode::context_overflow: return "context_overflow";
-    case ErrorCode::non_finite: return "non_finite";
-    case ErrorCode::cancelled: return "cancelled";
-    case ErrorCode::internal: return "internal";
+    case ErrorCode::usage:
+      return "usage";
+    case ErrorCode::bad_file:
+      return "bad_file";
+    case ErrorCode::unsupported:
+      return "unsupported";
+    case ErrorCode::not_found:
+      return "not_found";
+    case ErrorCode::io:
+      return "io";
+    case ErrorCode::out_of_memory:
+      return "out_of_memory";
+    case ErrorCode::context_overflow:
+      return "context_overflow";
+    case ErrorCode::non_finite:
+      return "non_finite";
+    case ErrorCode::cancelled:
+      return "cancelled";
+    case ErrorCode::internal:
+      return "internal";
   }
   return "unknown";
 }

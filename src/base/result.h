@@ -23,7 +23,7 @@ enum class ErrorCode {
   context_overflow,  // more positions than the model or the pool can hold
   non_finite,        // a NaN or Inf appeared in a row
   cancelled,
-  internal,          // our own mistake
+  internal,  // our own mistake
 };
 
 std::string_view error_name(ErrorCode code);
@@ -84,17 +84,17 @@ using Status = Result<void>;
 
 // GYRE_TRY(status expression);                      returns the error, if any
 // GYRE_ASSIGN(auto file, os::File::open(path));     declares or assigns the value
-#define GYRE_TRY(expression)                                      \
-  do {                                                            \
-    if (auto gyre_status_ = (expression); !gyre_status_.ok())     \
-      return std::move(gyre_status_).error();                     \
+#define GYRE_TRY(expression)                                  \
+  do {                                                        \
+    if (auto gyre_status_ = (expression); !gyre_status_.ok()) \
+      return std::move(gyre_status_).error();                 \
   } while (false)
 #define GYRE_CONCAT2_(a, b) a##b
 #define GYRE_CONCAT_(a, b) GYRE_CONCAT2_(a, b)
-#define GYRE_ASSIGN(target, expression)                                    \
-  auto GYRE_CONCAT_(gyre_result_, __LINE__) = (expression);                \
-  if (!GYRE_CONCAT_(gyre_result_, __LINE__).ok())                          \
-    return std::move(GYRE_CONCAT_(gyre_result_, __LINE__)).error();        \
+#define GYRE_ASSIGN(target, expression)                             \
+  auto GYRE_CONCAT_(gyre_result_, __LINE__) = (expression);         \
+  if (!GYRE_CONCAT_(gyre_result_, __LINE__).ok())                   \
+    return std::move(GYRE_CONCAT_(gyre_result_, __LINE__)).error(); \
   target = std::move(GYRE_CONCAT_(gyre_result_, __LINE__)).value()
 
 }  // namespace gyre

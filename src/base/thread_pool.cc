@@ -27,7 +27,9 @@ inline void relax() {
 #endif
 }
 
-uint64_t pack(size_t next, size_t end) { return static_cast<uint64_t>(end) << 32 | next; }
+uint64_t pack(size_t next, size_t end) {
+  return static_cast<uint64_t>(end) << 32 | next;
+}
 
 }  // namespace
 

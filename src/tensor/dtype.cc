@@ -12,7 +12,9 @@ constexpr DTypeInfo kInfo[] = {
 };
 }  // namespace
 
-const DTypeInfo& info(DType dtype) { return kInfo[static_cast<size_t>(dtype)]; }
+const DTypeInfo& info(DType dtype) {
+  return kInfo[static_cast<size_t>(dtype)];
+}
 
 std::optional<DType> dtype_from_gguf(uint32_t gguf_type) {
   for (DType dtype : kAllDTypes) {
