@@ -104,13 +104,15 @@ inline uint32_t fifth_bits(const uint8_t* code) {
 // 32 bytes hold one more bit for 256 codes: bit j of byte l belongs to k = 32 j + l and is worth
 // 1 << shift.
 inline void add_high_bits(const uint8_t* bytes, int shift, uint8_t* code) {
-  for (int k = 0; k < 256; ++k)
-    code[k] = static_cast<uint8_t>(code[k] | (((bytes[k % 32] >> (k / 32)) & 1) << shift));
+  for (int j = 0; j < 8; ++j) {
+    for (int l = 0; l < 32; ++l) code[32 * j + l] |= ((bytes[l] >> j) & 1) << shift;
+  }
 }
 inline void pack_high_bits(const uint8_t* code, int shift, uint8_t* bytes) {
   std::memset(bytes, 0, 32);
-  for (int k = 0; k < 256; ++k)
-    bytes[k % 32] = static_cast<uint8_t>(bytes[k % 32] | ((code[k] >> shift) << (k / 32)));
+  for (int j = 0; j < 8; ++j) {
+    for (int l = 0; l < 32; ++l) bytes[l] |= (code[32 * j + l] >> shift) << j;
+  }
 }
 
 // IQ4_NL and IQ4_XS share one codebook of signed bytes; here with the zero point 128 added.
