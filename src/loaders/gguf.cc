@@ -6,6 +6,7 @@
 #include <optional>
 #include <stdexcept>
 
+#include "base/memory.h"
 #include "loaders/gguf_format.h"
 #include "loaders/gguf_source.h"
 
@@ -157,6 +158,7 @@ Result<std::unique_ptr<WeightSource>> open_path(const std::string& path) {
 template <class Open>
 Result<std::unique_ptr<WeightSource>> guarded(const std::string& path, Open open) {
   try {
+    if (allocation_must_fail()) throw std::bad_alloc();
     return open();
   } catch (const std::bad_alloc&) {
     return fail(ErrorCode::out_of_memory, path, "no memory for the metadata");

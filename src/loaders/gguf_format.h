@@ -23,6 +23,7 @@ inline constexpr std::string_view kSplitTensors = "split.tensors.count";
 inline constexpr uint64_t kMaxKeyBytes = 65535;
 inline constexpr uint64_t kMaxNameBytes = 255;
 inline constexpr uint32_t kMaxDims = 4;
+inline constexpr uint64_t kMinAlignment = 8, kMaxAlignment = uint64_t{1} << 30;
 inline constexpr uint64_t kMaxRows = 0xffffffff;  // a TensorView counts in 32 bits
 
 // The smallest entry: what a count is checked against before anything is allocated.

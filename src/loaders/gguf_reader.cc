@@ -49,9 +49,25 @@ class Parser {
             ErrorCode code = ErrorCode::bad_file) const {
     return fail(code, path_ + ": " + std::string(field), value, expected);
   }
+  Error too_many(std::string_view field, uint64_t count, const char* unit, uint64_t most) const {
+    return bad(field, std::to_string(count) + unit,
+               "at most " + std::to_string(most) + " in a file of this size");
+  }
   Error truncated(std::string_view field) const {
     return bad(field, "the file ends at byte " + std::to_string(bytes_.size()),
                "more bytes (the field starts at byte " + std::to_string(cursor_.at()) + ")");
+  }
+
+  // A string's length is checked on its own, so that the error can name it.
+  Status take_string(std::string_view* out, const std::string& field) {
+    uint64_t size = 0;
+    if (!cursor_.take(&size)) return truncated(field);
+    if (!cursor_.take_text(size, out)) return string_too_long(size, field);
+    return {};
+  }
+  Error string_too_long(uint64_t size, const std::string& field) const {
+    return bad(field, "string of " + std::to_string(size) + " bytes",
+               "at most " + std::to_string(cursor_.left()) + " in a file of this size");
   }
 
   Status read_start();
@@ -113,7 +129,7 @@ Status Parser::read_metadata() {
   for (uint64_t i = 0; i < pair_count_; ++i) {
     const std::string field = "metadata key " + std::to_string(i);
     std::string_view key;
-    if (!cursor_.take_string(&key)) return truncated(field);
+    GYRE_TRY(take_string(&key, field));
     if (key.empty() || key.size() > kMaxKeyBytes)
       return bad(field, std::to_string(key.size()) + " bytes", "1 to 65535 bytes");
     if (!seen.insert(key).second)
@@ -136,8 +152,7 @@ Result<MetaValue> Parser::read_number(const std::string& field) {
 template <class T, class Wide>
 Result<MetaValue> Parser::read_numbers(uint64_t count, const std::string& field) {
   if (count > cursor_.left() / sizeof(T))
-    return bad(field, std::to_string(count) + " array elements",
-               "at most " + std::to_string(cursor_.left() / sizeof(T)) + " in a file of this size");
+    return too_many(field, count, " array elements", cursor_.left() / sizeof(T));
   std::vector<Wide> values(count);
   for (Wide& wide : values) {
     T value{};
@@ -185,7 +200,7 @@ Result<MetaValue> Parser::read_value(uint32_t type, const std::string& field) {
     }
     case ValueType::string: {
       std::string_view text;
-      if (!cursor_.take_string(&text)) return truncated(field);
+      GYRE_TRY(take_string(&text, field));
       return MetaValue(std::string(text));
     }
   }
@@ -224,7 +239,7 @@ Result<MetaValue> Parser::read_array(const std::string& field) {
     case ValueType::array:
       return bad(field, "an array of arrays", "an array of plain values", ErrorCode::unsupported);
     case ValueType::boolean: {
-      if (count > cursor_.left()) return truncated(field);
+      if (count > cursor_.left()) return too_many(field, count, " array elements", cursor_.left());
       std::vector<bool> values;
       for (uint64_t i = 0; i < count; ++i) {
         GYRE_ASSIGN(const bool value, read_bool(field));
@@ -239,13 +254,13 @@ Result<MetaValue> Parser::read_array(const std::string& field) {
 Result<MetaValue> Parser::read_strings(uint64_t count, const std::string& field) {
   constexpr size_t kSmallest = sizeof(uint64_t);
   if (count > cursor_.left() / kSmallest)
-    return bad(field, std::to_string(count) + " array elements",
-               "at most " + std::to_string(cursor_.left() / kSmallest) + " in a file of this size");
+    return too_many(field, count, " array elements", cursor_.left() / kSmallest);
   std::vector<std::string> values;
   values.reserve(count);
   for (uint64_t i = 0; i < count; ++i) {
     std::string_view text;
-    if (!cursor_.take_string(&text)) return truncated(field + "[" + std::to_string(i) + "]");
+    if (!cursor_.take_string(&text))  // the same again fails again, with the element's name
+      return take_string(&text, field + "[" + std::to_string(i) + "]").error();
     values.emplace_back(text);
   }
   return MetaValue(std::move(values));
@@ -258,7 +273,7 @@ Status Parser::read_alignment() {
   const auto* number = std::get_if<uint64_t>(value);
   if (number == nullptr) return bad(kAlignmentKey, describe(*value), "an unsigned integer");
   const bool power_of_two = *number != 0 && (*number & (*number - 1)) == 0;
-  if (!power_of_two || *number < 8 || *number > (uint64_t{1} << 30))
+  if (!power_of_two || *number < kMinAlignment || *number > kMaxAlignment)
     return bad(kAlignmentKey, std::to_string(*number), "a power of two from 8 to 2^30");
   header_.alignment = static_cast<uint32_t>(*number);
   return {};
@@ -269,7 +284,7 @@ Status Parser::read_tensors() {
   for (uint64_t i = 0; i < tensor_count_; ++i) {
     const std::string field = "tensor " + std::to_string(i) + ": name";
     std::string_view tensor_name;
-    if (!cursor_.take_string(&tensor_name)) return truncated(field);
+    GYRE_TRY(take_string(&tensor_name, field));
     if (tensor_name.empty() || tensor_name.size() > kMaxNameBytes)
       return bad(field, std::to_string(tensor_name.size()) + " bytes", "1 to 255 bytes");
     if (!seen.insert(tensor_name).second)
@@ -315,11 +330,13 @@ Status Parser::read_bytes(const std::string& field, TensorInfo* info) {
   const DTypeInfo& type = gyre::info(info->dtype);
   const uint64_t cols = info->shape.back();
   uint64_t rows = 1;
-  for (size_t i = 0; i + 1 < info->shape.size(); ++i) {
-    if (__builtin_mul_overflow(rows, info->shape[i], &rows) || rows > kMaxRows)
-      return bad(field + ": rows", "the product of the outer dimensions is over 4294967295",
-                 "at most 4294967295");
+  std::string product;
+  bool fits = true;
+  for (size_t i = info->shape.size() - 1; i-- > 0;) {
+    product.append(product.empty() ? "" : " x ").append(std::to_string(info->shape[i]));
+    fits = fits && !__builtin_mul_overflow(rows, info->shape[i], &rows) && rows <= kMaxRows;
   }
+  if (!fits) return bad(field + ": rows", product, "a product of at most 4294967295");
   if (cols > kMaxRows)
     return bad(field + ": row length", std::to_string(cols), "at most 4294967295");
   if (cols % type.block != 0)

@@ -34,8 +34,8 @@ struct TensorInfo {
   DType dtype;
   std::vector<uint64_t> shape;  // outermost first: {rows, cols} for a matrix, {n} for a vector
   uint64_t bytes = 0;
-  uint32_t file = 0;            // which split file
-  uint64_t offset = 0;          // from the start of that file
+  uint32_t file = 0;    // which split file
+  uint64_t offset = 0;  // from the start of that file
 };
 
 class WeightSource {
@@ -60,7 +60,8 @@ class WeightSource {
   virtual const MetaValue* meta(std::string_view key) const = 0;
   virtual std::vector<std::string> meta_keys() const = 0;
 
-  // Hash of the files' headers and sizes, with the tensors' sampled bytes: names this model in state files and caches.
+  // Hash of the files' headers and sizes, with the tensors' sampled bytes: names this model in
+  // state files and caches.
   virtual std::string identity() const = 0;
   virtual uint64_t file_bytes() const = 0;  // all files together
   virtual std::vector<std::string> paths() const = 0;
@@ -77,7 +78,8 @@ class WeightSource {
   Result<bool> get_bool_or(std::string_view key, bool fallback) const;
 };
 
-// Opens what the path names: a .gguf file (any part of a split one: the others are found beside it).
+// Opens what the path names: a .gguf file (any part of a split one: the others are found beside
+// it).
 Result<std::unique_ptr<WeightSource>> open_weights(const std::string& path);
 
 }  // namespace gyre::loaders
