@@ -21,6 +21,8 @@ struct B {
   }
 };
 #if defined(GYRE_TARGET_avxvnni)
+// The linear kernels' tile: panels, columns, columns where minima need sums of their own.
+inline constexpr int kTilePanels = 1, kTileColumns = 4, kTileColumnsWithT = 4;
 inline constexpr bool kSignedBytes = false;
 #else
 inline constexpr bool kSignedBytes = true;
@@ -190,6 +192,7 @@ GYRE_WORD I dot4_wide(I acc, B w, I x) {
 }
 #endif
 
+GYRE_WORD I keep(I x) { return x; }
 GYRE_WORD F low_of_pair(I x) { return from_bits(shift_left<16>(x)); }
 GYRE_WORD F high_of_pair(I x) { return from_bits(x & I::splat(-0x10000)); }
 GYRE_WORD F fma_pair(F s, I w, I x) {

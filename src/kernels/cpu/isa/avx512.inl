@@ -16,6 +16,8 @@ struct B {
   __m512i v;
   static GYRE_WORD B splat(uint8_t x) { return {_mm512_set1_epi8(static_cast<char>(x))}; }
 };
+// The linear kernels' tile: panels, columns, columns where minima need sums of their own.
+inline constexpr int kTilePanels = 2, kTileColumns = 6, kTileColumnsWithT = 4;
 inline constexpr bool kSignedBytes = false;
 #if defined(GYRE_TARGET_avx512)
 inline constexpr bool kBf16Dot = true;  // fma_pair_native is one instruction
@@ -113,6 +115,11 @@ GYRE_WORD I splat4(const void* p) {
 }
 GYRE_WORD I dot4(I acc, B w, I x) { return {_mm512_dpbusd_epi32(acc.v, w.v, x.v)}; }
 GYRE_WORD I dot4_wide(I acc, B w, I x) { return dot4(acc, w, x); }
+
+GYRE_WORD I keep(I a) {
+  asm("" : "+v"(a.v));
+  return a;
+}
 
 GYRE_WORD F low_of_pair(I a) { return from_bits(shift_left<16>(a)); }
 GYRE_WORD F high_of_pair(I a) { return from_bits(a & I::splat(-0x10000)); }

@@ -26,6 +26,7 @@
 //   dot4(acc, w, x): acc + the 4 products of w's unsigned and x's signed bytes of a lane, exact
 //   low_of_pair high_of_pair: the bf16 in the low / high half of a lane of I, as F
 //   fma_pair(s, w, x): s = fma(high, high, s), then fma(low, low, s): the contract's bf16 step
+//   keep(I): stays in a register, so that its load isn't repeated by each user
 //   load_line store_line: B     nibble_low nibble_high: 4 bits of each byte
 //   byte_shift_right<n>(B) byte_shift_left<n>(B): within bytes      look_up(table16, B): by nibble
 //   bit_spread(p): 64 bits at p -> bytes 0 or 0xff     splat_lane_bytes(p): 16 bytes, each in its

@@ -26,6 +26,8 @@ struct B {
     return {{s, s, s, s}};
   }
 };
+// The linear kernels' tile: panels, columns, columns where minima need sums of their own.
+inline constexpr int kTilePanels = 1, kTileColumns = 4, kTileColumnsWithT = 4;
 inline constexpr bool kSignedBytes = true;
 inline constexpr bool kBf16Dot = false;
 
@@ -164,6 +166,7 @@ GYRE_WORD I dot4(I acc, B w, I x)
     GYRE_EACH(I, vdotq_s32(acc.v[i], vreinterpretq_s8_u8(w.v[i]), vreinterpretq_s8_s32(x.v[i])))
 GYRE_WORD I dot4_wide(I acc, B w, I x) { return dot4(acc, w, x); }
 
+GYRE_WORD I keep(I x) { return x; }
 GYRE_WORD F low_of_pair(I x) { return from_bits(shift_left<16>(x)); }
 GYRE_WORD F high_of_pair(I x) { return from_bits(x & I::splat(-0x10000)); }
 GYRE_WORD F fma_pair(F s, I w, I x) {

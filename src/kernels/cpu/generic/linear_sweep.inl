@@ -1,0 +1,247 @@
+// The loops of the quantised formats over panels and columns. Included in a target region.
+//
+// Many columns: a segment of kTilePanels panels is unpacked once into L1 and swept by all columns,
+// a few at a time. Few columns: one panel, lines unpacked straight into registers, one stream.
+// Both do the same operations on every output, in the contract's order.
+
+constexpr uint32_t kLanes = kPanelRows;
+constexpr uint32_t kSegmentBlocks = kSegment / kActBlock;
+constexpr uint32_t kMaxTile = 96;        // columns of one tile
+constexpr uint32_t kMaxCells = 96 * 64;  // blocks times columns of one pass over K
+constexpr int kMaxVectors = 6;
+
+// What the columns of a tile bring to each block, [block][column].
+struct Cells {
+  int32_t start[2][kMaxCells + kLanes];
+  float x[kMaxCells + kLanes], y[kMaxCells + kLanes];
+};
+
+// One segment of up to kTilePanels panels, unpacked.
+struct Unpacked {
+  alignas(64) uint8_t w[kSegmentBlocks][kTilePanels][8][64];
+  float v[kSegmentBlocks][kTilePanels][kMaxVectors][kLanes];
+  float ends[kTilePanels][2][kLanes];
+};
+
+struct Scratch {
+  Unpacked unpacked;
+  alignas(64) float out[kMaxTile][kTilePanels][kLanes];
+  Cells cells;
+};
+static_assert(sizeof(Scratch) <= kLinearScratchBytes);
+
+// Some columns' activations from some block on.
+struct View {
+  const int8_t* q;
+  const float* d;
+  const int32_t* start[2];
+  const float *x, *y;
+  size_t act_stride, cell_stride;  // columns from one block to the next
+
+  GYRE_WORD View at(size_t blocks, size_t columns) const {
+    View v = *this;
+    const size_t act = blocks * act_stride + columns, cell = blocks * cell_stride + columns;
+    v.q += act * kActBlock;
+    v.d += act;
+    v.start[0] += cell;
+    v.start[1] += cell;
+    v.x += cell;
+    v.y += cell;
+    return v;
+  }
+  template <class Family>
+  GYRE_WORD Column column(int n) const {
+    Column c = {};
+    c.d = F::splat(d[n]);
+    if constexpr (Family::kHasX) c.x = F::splat(x[n]);
+    if constexpr (Family::kHasY) c.y = F::splat(y[n]);
+    return c;
+  }
+};
+
+// Fills the cells of blocks [begin, begin + blocks) and columns [first, first + n).
+template <class Format>
+void fill_cells(const Activations& a, uint32_t begin, uint32_t blocks, uint32_t first, uint32_t n,
+                Cells& cells) {
+  using Family = typename Format::Family;
+  constexpr int kZero = Format::kZero - (Format::kWide && kSignedBytes ? 128 : 0);
+  const I zero = I::splat(kZero), magic = I::splat(kMagicBits);
+  for (uint32_t b = 0; b < blocks; ++b) {
+    const int32_t* low = a.sum16 + (size_t{begin} + b) * 2 * a.stride + first;
+    const float* d = a.d + (size_t{begin} + b) * a.stride + first;
+    for (uint32_t c = 0; c < n; c += kLanes) {
+      const size_t to = size_t{b} * n + c;
+      const I sum0 = load_i(low + c), sum1 = load_i(low + a.stride + c);
+      const F scale = load_f(d + c);
+      if constexpr (Family::kChains == 2) {
+        store(cells.start[0] + to, magic - sum0 * zero);
+        store(cells.start[1] + to, magic - sum1 * zero);
+        if constexpr (Family::kHasX) store(cells.x + to, scale * to_float(sum0));
+        if constexpr (Family::kHasY) store(cells.y + to, scale * to_float(sum1));
+      } else {
+        store(cells.start[0] + to, magic - (sum0 + sum1) * zero);
+        if constexpr (Family::kHasX) store(cells.x + to, scale * F::splat(-kMagic));
+        if constexpr (Family::kHasY) store(cells.y + to, scale * to_float(sum0 + sum1));
+      }
+    }
+  }
+}
+
+template <bool kWide>
+GYRE_WORD I dot_line(I acc, B w, I x) {
+  if constexpr (kWide) return dot4_wide(acc, w, x);
+  return dot4(acc, w, x);
+}
+
+// One chain of one block: u of N columns and P panels; lines(p, j) come from `source`.
+template <class Family, bool kWide, int kChain, int P, int N, class Source>
+GYRE_WORD void dot_chain(const Source& source, const F (*v)[Family::kVectors], const View& a,
+                         F (*u)[P]) {
+  constexpr int kLines = 8 / Family::kChains;
+  I acc[N][P];
+  for (int n = 0; n < N; ++n) {
+    for (int p = 0; p < P; ++p) acc[n][p] = I::splat(a.start[kChain][n]);
+  }
+#pragma GCC unroll 8
+  for (int j = kChain * kLines; j < (kChain + 1) * kLines; ++j) {
+    B w[P];
+    for (int p = 0; p < P; ++p) w[p] = source.line(p, j);
+#pragma GCC unroll 8
+    for (int n = 0; n < N; ++n) {
+      const I x = keep(splat4(a.q + n * kActBlock + 4 * j));
+      for (int p = 0; p < P; ++p) acc[n][p] = dot_line<kWide>(acc[n][p], w[p], x);
+    }
+  }
+  for (int n = 0; n < N; ++n) {
+    const Column c = a.column<Family>(n);
+    for (int p = 0; p < P; ++p) Family::template chain<kChain>(acc[n][p], v[p], c, u[n][p]);
+  }
+}
+
+// One block's part of the segment's sums.
+template <class Family, bool kWide, int P, int N, class Source>
+GYRE_WORD void add_block(const Source& source, const View& a, F (*s)[P], F (*t)[P]) {
+  F v[P][Family::kVectors], u[N][P];
+  for (int p = 0; p < P; ++p) source.vectors(p, v[p]);
+  dot_chain<Family, kWide, 0, P, N>(source, v, a, u);
+  if constexpr (Family::kChains == 2) dot_chain<Family, kWide, 1, P, N>(source, v, a, u);
+  for (int n = 0; n < N; ++n) {
+    const Column c = a.column<Family>(n);
+    for (int p = 0; p < P; ++p) Family::close(u[n][p], v[p], c, s[n][p], t[n][p]);
+  }
+}
+
+template <int P, int N>
+GYRE_WORD void clear(F (*s)[P]) {
+  for (int n = 0; n < N; ++n) {
+    for (int p = 0; p < P; ++p) s[n][p] = F::splat(0.0f);
+  }
+}
+
+// A block of an unpacked segment.
+template <class Family>
+struct UnpackedBlock {
+  const Unpacked& u;
+  uint32_t b;
+  GYRE_WORD B line(int p, int j) const { return load_line(u.w[b][p][j]); }
+  GYRE_WORD void vectors(int p, F* v) const {
+    for (int i = 0; i < Family::kVectors; ++i) v[i] = load_f(u.v[b][p][i]);
+  }
+};
+
+template <class Family, bool kWide, int P, int N>
+void sweep(const Unpacked& segment, uint32_t blocks, View a, float (*out)[kTilePanels][kLanes]) {
+  F s[N][P], t[N][P];
+  clear<P, N>(s);
+  clear<P, N>(t);
+  for (uint32_t b = 0; b < blocks; ++b) {
+    add_block<Family, kWide, P, N>(UnpackedBlock<Family>{segment, b}, a, s, t);
+    a = a.at(1, 0);
+  }
+  for (int p = 0; p < P; ++p) {
+    const F ends[2] = {load_f(segment.ends[p][0]), load_f(segment.ends[p][1])};
+    for (int n = 0; n < N; ++n)
+      store(out[n][p], Family::finish(load_f(out[n][p]), s[n][p], t[n][p], ends));
+  }
+}
+
+template <class Family, bool kWide, int P>
+void sweep_columns(const Unpacked& segment, uint32_t blocks, const View& a, uint32_t n,
+                   float (*out)[kTilePanels][kLanes]) {
+  constexpr int kMost = Family::kHasT ? kTileColumnsWithT : kTileColumns;
+  const uint32_t tiles = (n + kMost - 1) / kMost;
+  for (uint32_t i = 0; i < tiles; ++i) {
+    const uint32_t c = n * i / tiles, width = n * (i + 1) / tiles - c;
+    const View view = a.at(0, c);
+    switch (width) {
+      case 1:
+        sweep<Family, kWide, P, 1>(segment, blocks, view, out + c);
+        break;
+      case 2:
+        sweep<Family, kWide, P, 2>(segment, blocks, view, out + c);
+        break;
+      case 3:
+        sweep<Family, kWide, P, 3>(segment, blocks, view, out + c);
+        break;
+      case 4:
+        sweep<Family, kWide, P, 4>(segment, blocks, view, out + c);
+        break;
+      case 5:
+        sweep < Family, kWide, P, kMost<5 ? kMost : 5>(segment, blocks, view, out + c);
+        break;
+      default:
+        sweep<Family, kWide, P, kMost>(segment, blocks, view, out + c);
+        break;
+    }
+  }
+}
+
+template <class Format>
+void unpack_segment(const Part& part, uint32_t blocks, int p, Unpacked& out) {
+  using Family = typename Format::Family;
+  for (uint32_t b = 0; b < blocks; ++b) {
+    B w[8];
+    F v[Family::kVectors];
+    Format::lines(part, static_cast<int>(b), w);
+    Format::vectors(part, static_cast<int>(b), v);
+    for (int j = 0; j < 8; ++j) store_line(out.w[b][p][j], w[j]);
+    for (int i = 0; i < Family::kVectors; ++i) store(out.v[b][p][i], v[i]);
+  }
+  if constexpr (Family::kEnds != 0) {
+    F ends[2];
+    Format::ends(part, ends);
+    for (int i = 0; i < Family::kEnds; ++i) store(out.ends[p][i], ends[i]);
+  }
+}
+
+// A block straight from its panel.
+template <class Format>
+struct PackedBlock {
+  const Part& part;
+  int b;
+  B w[8];
+  GYRE_WORD PackedBlock(const Part& from, int block) : part(from), b(block) {
+    Format::lines(part, b, w);
+  }
+  GYRE_WORD B line(int, int j) const { return w[j]; }
+  GYRE_WORD void vectors(int, F* v) const { Format::vectors(part, b, v); }
+};
+
+// One segment of one panel; out[n] are the outputs of N columns so far.
+template <class Format, int N>
+GYRE_WORD void stream_segment(const Part& part, uint32_t blocks, View a, const uint8_t* ahead,
+                              uint32_t ahead_lines, F* out) {
+  using Family = typename Format::Family;
+  F s[N][1], t[N][1];
+  clear<1, N>(s);
+  clear<1, N>(t);
+  for (uint32_t b = 0; b < blocks; ++b) {
+    for (uint32_t i = 0; i < ahead_lines; ++i) prefetch(ahead + 64 * (b * ahead_lines + i));
+    const PackedBlock<Format> block(part, static_cast<int>(b));
+    add_block<Family, Format::kWide, 1, N>(block, a, s, t);
+    a = a.at(1, 0);
+  }
+  F ends[2] = {};
+  if constexpr (Family::kEnds != 0) Format::ends(part, ends);
+  for (int n = 0; n < N; ++n) out[n] = Family::finish(out[n], s[n][0], t[n][0], ends);
+}
