@@ -96,9 +96,10 @@ class Tree(unittest.TestCase):
             with self.subTest(text=text):
                 self.assertEqual(self.problems(text), [])
 
-    def test_the_corpus_may_hold_tiny_models(self):
-        self.assertEqual(self.problems(b"GGUF\x03", "tests/fuzz/corpus/gguf/a"), [])
-        self.assertEqual(len(self.problems(b"GGUF" + b"\0" * 65536, "tests/fuzz/corpus/gguf/a")), 1)
+    def test_tests_may_hold_tiny_models(self):
+        self.assertEqual(self.problems(b"GGUF\x03", "tests/golden/a.gguf"), [])
+        self.assertEqual(len(self.problems(b"GGUF\x03", "src/a.gguf")), 1)
+        self.assertEqual(len(self.problems(b"GGUF" + b"\0" * 65536, "tests/golden/a.gguf")), 1)
 
 
 if __name__ == "__main__":

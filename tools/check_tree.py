@@ -11,7 +11,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 SIZE_LIMIT = 1_000_000
-CORPUS_LIMIT = 65_536  # a fuzz input may be a tiny model file
+TINY = 65_536  # tests may hold model files of this size
 
 # Written so that no pattern matches its own text.
 TEXT_RULES = {
@@ -32,14 +32,11 @@ BINARY_STARTS = {b"\x7fELF": "built binary", b"!<arch>\n": "built library", b"PK
 
 def check_file(path, data):
     """The problems of one file, as a list of texts."""
-    in_corpus = path.startswith("tests/fuzz/corpus/")
-    limit = CORPUS_LIMIT if in_corpus else SIZE_LIMIT
-    if len(data) > limit:
-        return [f"{path}: {len(data)} bytes, expected at most {limit}"]
-    if in_corpus:
-        return []
+    if len(data) > SIZE_LIMIT:
+        return [f"{path}: {len(data)} bytes, expected at most {SIZE_LIMIT}"]
+    tiny = path.startswith("tests/") and len(data) <= TINY
     problems = []
-    if path.endswith(WEIGHT_SUFFIXES) or data.startswith(b"GGUF"):
+    if not tiny and (path.endswith(WEIGHT_SUFFIXES) or data.startswith(b"GGUF")):
         problems.append(f"{path}: model weights or package, expected none in the tree")
     for start, what in BINARY_STARTS.items():
         if data.startswith(start):

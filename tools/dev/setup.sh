@@ -3,7 +3,9 @@
 # Packages by purpose. `need PURPOSE ...` makes them present; it costs milliseconds when they are.
 packages_of() {
   case $1 in
-    build) echo g++ cmake ninja-build ccache git python3 libgtest-dev libgmock-dev libpcre2-dev libutf8proc-dev ;;
+    build)
+      echo g++ cmake ninja-build ccache git python3 libgtest-dev libgmock-dev libpcre2-dev libutf8proc-dev libxxhash-dev nlohmann-json3-dev
+      ;;
     python) echo python3 python3-venv ;;
     format) echo clang-format-14 clang-tidy-14 git python3 ;;
     clang) echo clang libclang-rt-14-dev ;;
