@@ -9,12 +9,15 @@
 
 #include "kernels/cpu/isa/begin.h"
 
-#include "kernels/cpu/generic/linear_call.inl"
+// Each needs the ones above it:
+// clang-format off
 #include "kernels/cpu/generic/linear_families.inl"
 #include "kernels/cpu/generic/linear_formats.inl"
+#include "kernels/cpu/generic/linear_sweep.inl"
+#include "kernels/cpu/generic/linear_call.inl"
 #include "kernels/cpu/generic/linear_plain.inl"
 #include "kernels/cpu/generic/linear_prepare.inl"
-#include "kernels/cpu/generic/linear_sweep.inl"
+// clang-format on
 
 // Up to this many columns, panels are streamed once without unpacking them to memory.
 constexpr uint32_t kStreamColumns = 4;

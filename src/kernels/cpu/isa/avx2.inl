@@ -1,4 +1,5 @@
-// clang-format off: one word, one line.
+// One word, one line:
+// clang-format off
 // The vocabulary (isa/begin.h) in AVX2, with or without 256-bit VNNI: two registers for each word.
 // M holds all ones or zeros in each 32 bits. B: bytes 0-31 belong to lanes 0-7.
 

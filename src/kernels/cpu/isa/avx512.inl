@@ -1,4 +1,5 @@
-// clang-format off: one word, one line.
+// One word, one line:
+// clang-format off
 // The vocabulary (isa/begin.h) in AVX-512: one register for each of F, I and B, M a mask register.
 
 struct I {

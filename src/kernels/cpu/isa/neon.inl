@@ -1,4 +1,5 @@
-// clang-format off: one word, one line.
+// One word, one line:
+// clang-format off
 // The vocabulary (isa/begin.h) in NEON with dot product: four registers for each word.
 // M holds all ones or zeros in each 32 bits.
 
