@@ -15,7 +15,7 @@ struct GenerateFlags {
   std::string prompt, file, order;
   bool raw = false, ignore_eos = false;
   int64_t count = 256, chunk = 512, context = 0, top_k = 40, penalty_last = 64;
-  double temperature = 0.8, top_p = 0.95, min_p = 0.05, typical = 1.0, top_n_sigma = -1.0;
+  double temperature = 0.8, top_p = 0.95, min_p = 0.05, typical = 1.0, top_n_sigma = 0.0;
   double repetition = 1.0, presence = 0.0, frequency = 0.0, xtc_probability = 0.0,
          xtc_threshold = 0.1, dry_multiplier = 0.0;
   std::optional<uint64_t> seed;
@@ -36,7 +36,7 @@ Flags make_flags(GenerateFlags& f) {
       .real("--top-p", &f.top_p, 0.0, 1.0, "keep this share of probability (0.95)")
       .real("--min-p", &f.min_p, 0.0, 1.0, "drop what is below this share of the best (0.05)")
       .real("--typical", &f.typical, 0.0, 1.0, "locally typical share (1 = off)")
-      .real("--top-n-sigma", &f.top_n_sigma, -1.0, 1e4, "keep within n deviations (off)")
+      .real("--top-n-sigma", &f.top_n_sigma, 0.0, 1e4, "keep within n deviations (off)")
       .real("--xtc-probability", &f.xtc_probability, 0.0, 1.0, "exclude top choices (0)")
       .real("--xtc-threshold", &f.xtc_threshold, 0.0, 1.0, "threshold of a top choice (0.1)")
       .real("--dry-multiplier", &f.dry_multiplier, 0.0, 1e4, "DRY repetition penalty (0)")
@@ -107,7 +107,7 @@ Result<int> run_generate(const Arguments& arguments) {
   if (flags.wants_help()) return std::fputs(flags.help().c_str(), stdout), 0;
   engine::GenerateSettings settings;
   GYRE_ASSIGN(settings.sampler, sampler_params(f));
-  GYRE_TRY(sampling::validate(settings.sampler));
+  GYRE_TRY(sampling::validate(settings.sampler, size_t{1} << 24));
   GYRE_ASSIGN(const std::unique_ptr<engine::Loaded> loaded, load(f.model));
   GYRE_ASSIGN(const std::string prompt, prompt_text(f, *loaded));
   const std::vector<int32_t> ids = loaded->tokenizer().encode(prompt);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "os/random.h"
 #include "text/detokenizer.h"
 
 namespace gyre::engine {
@@ -32,8 +33,10 @@ Result<Generation> generate(Runner& runner, std::span<const TokenId> prompt,
     return fail(ErrorCode::context_overflow, "prompt tokens", std::to_string(prompt.size()),
                 "at most " + std::to_string(runner.context() - 1));
   const text::Tokenizer& tokenizer = runner.loaded().tokenizer();
-  GYRE_ASSIGN(sampling::Sampler sampler,
-              sampling::Sampler::make(settings.sampler, runner.vocabulary()));
+  GYRE_ASSIGN(const sampling::Sampler sampler,
+              sampling::Sampler::make(settings.sampler, runner.vocabulary(), os::random_bits()));
+  GYRE_ASSIGN(sampling::SampleWorkspace workspace,
+              sampling::SampleWorkspace::make(runner.vocabulary()));
   GYRE_ASSIGN(kv::Sequence row, runner.open_row());
   text::Detokenizer detokenizer(tokenizer);
   std::vector<TokenId> history(prompt.begin(), prompt.end());
@@ -51,8 +54,8 @@ Result<Generation> generate(Runner& runner, std::span<const TokenId> prompt,
     if (!runner.last_is_finite(0))
       return fail(ErrorCode::non_finite, "logits of position", std::to_string(row.length() - 1),
                   "finite values");
-    GYRE_ASSIGN(const sampling::Draw draw,
-                sampler.sample(runner.last_logits(0), history, history.size(), 0));
+    const sampling::SampleInput input{runner.last_logits(0), history, history.size(), 0, {}};
+    GYRE_ASSIGN(const sampling::Draw draw, sampler.sample(input, workspace));
     if (first == 0.0) first = now_seconds();
     if (tokenizer.ends_generation(draw.token) && !settings.ignore_eos) {
       out.finish_reason = "stop";

@@ -57,8 +57,8 @@ Result<Score> score(Runner& runner, std::span<const TokenId> ids, const ScoreSet
       runner.loaded().pool().run(rows, [&](size_t i, int) {
         const size_t position = done + first + i;
         if (position + 1 >= ids.size() || not_finite[i] != 0) return;
-        row_logprob[i] =
-            sampling::logprob_of({&logits[i * vocabulary], vocabulary}, ids[position + 1]);
+        const auto row = sampling::LogprobRow::make({&logits[i * vocabulary], vocabulary});
+        row_logprob[i] = row ? row->of(ids[position + 1]) : 0.0;
       });
       for (uint32_t i = 0; i < rows; ++i) {
         const uint32_t position = static_cast<uint32_t>(done) + first + i;
