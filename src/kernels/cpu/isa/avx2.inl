@@ -21,9 +21,9 @@ struct B {
     return {s, s};
   }
 };
-#if defined(GYRE_TARGET_avxvnni)
 // The linear kernels' tile: panels, columns, columns where minima need sums of their own.
 inline constexpr int kTilePanels = 1, kTileColumns = 4, kTileColumnsWithT = 4;
+#if defined(GYRE_TARGET_avxvnni)
 inline constexpr bool kSignedBytes = false;
 #else
 inline constexpr bool kSignedBytes = true;
