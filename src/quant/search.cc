@@ -87,7 +87,8 @@ double place(const Levels& levels, uint32_t group, int sub_lo, int sub_hi, const
 double refit_d(const Levels& levels, uint32_t group, const float* x, const Codes& codes) {
   double product = 0, square = 0;
   for (uint32_t k = 0; k < kMaxBlock; ++k) {
-    const double q = codes.sub_scale[k / group] * (codes.code[k] - levels.zero);
+    const uint32_t g = k / group;
+    const double q = codes.sub_scale[g] * (codes.code[k] - levels.zero);
     product += x[k] * q;
     square += q * q;
   }

@@ -101,8 +101,9 @@ double place(uint32_t group, int code_max, int sub_max, const float* x, const Li
 Line refit_d(uint32_t group, const float* x, const Codes& codes) {
   double aa = 0, ab = 0, bb = 0, ax = 0, bx = 0;
   for (uint32_t k = 0; k < kMaxBlock; ++k) {
-    const double a = codes.sub_scale[k / group] * codes.code[k];
-    const double b = codes.sub_min[k / group];
+    const uint32_t g = k / group;
+    const double a = codes.sub_scale[g] * codes.code[k];
+    const double b = codes.sub_min[g];
     aa += a * a;
     ab += a * b;
     bb += b * b;
