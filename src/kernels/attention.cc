@@ -8,7 +8,7 @@
 
 #include "base/fp_env.h"
 #include "kernels/attention_kernel.h"
-#include "os/cpu.h"
+#include "kernels/cpu/tuning.h"
 
 namespace gyre::kernels {
 namespace {
@@ -83,8 +83,7 @@ extern const AttentionOps attention_ops[2];
 #endif
 
 const AttentionOps& attention_ops(Isa isa) {
-  // On Intel the bf16 instruction runs at less than half the rate of two fmas; on AMD at their sum.
-  return attention_ops(isa, os::cpu().vendor == "AuthenticAMD");
+  return attention_ops(isa, tuning().bf16_dot);
 }
 
 const AttentionOps& attention_ops(Isa isa, [[maybe_unused]] bool bf16_instruction) {
