@@ -99,21 +99,27 @@ GYRE_WORD void dot_chain(const Source& source, const F (*v)[Family::kVectors], c
                          F (*u)[P]) {
   constexpr int kLines = 8 / Family::kChains;
   I acc[N][P];
+  GYRE_UNROLL
   for (int n = 0; n < N; ++n) {
+    GYRE_UNROLL
     for (int p = 0; p < P; ++p) acc[n][p] = I::splat(a.start[kChain][n]);
   }
-#pragma GCC unroll 8
+  GYRE_UNROLL
   for (int j = kChain * kLines; j < (kChain + 1) * kLines; ++j) {
     B w[P];
+    GYRE_UNROLL
     for (int p = 0; p < P; ++p) w[p] = source.line(p, j);
-#pragma GCC unroll 8
+    GYRE_UNROLL
     for (int n = 0; n < N; ++n) {
       const I x = keep(splat4(a.q + n * kActBlock + 4 * j));
+      GYRE_UNROLL
       for (int p = 0; p < P; ++p) acc[n][p] = dot_line<kWide>(acc[n][p], w[p], x);
     }
   }
+  GYRE_UNROLL
   for (int n = 0; n < N; ++n) {
     const Column c = a.column<Family>(n);
+    GYRE_UNROLL
     for (int p = 0; p < P; ++p) Family::template chain<kChain>(acc[n][p], v[p], c, u[n][p]);
   }
 }
@@ -122,18 +128,23 @@ GYRE_WORD void dot_chain(const Source& source, const F (*v)[Family::kVectors], c
 template <class Family, bool kWide, int P, int N, class Source>
 GYRE_WORD void add_block(const Source& source, const View& a, F (*s)[P], F (*t)[P]) {
   F v[P][Family::kVectors], u[N][P];
+  GYRE_UNROLL
   for (int p = 0; p < P; ++p) source.vectors(p, v[p]);
   dot_chain<Family, kWide, 0, P, N>(source, v, a, u);
   if constexpr (Family::kChains == 2) dot_chain<Family, kWide, 1, P, N>(source, v, a, u);
+  GYRE_UNROLL
   for (int n = 0; n < N; ++n) {
     const Column c = a.column<Family>(n);
+    GYRE_UNROLL
     for (int p = 0; p < P; ++p) Family::close(u[n][p], v[p], c, s[n][p], t[n][p]);
   }
 }
 
 template <int P, int N>
 GYRE_WORD void clear(F (*s)[P]) {
+  GYRE_UNROLL
   for (int n = 0; n < N; ++n) {
+    GYRE_UNROLL
     for (int p = 0; p < P; ++p) s[n][p] = F::splat(0.0f);
   }
 }
@@ -145,6 +156,7 @@ struct UnpackedBlock {
   uint32_t b;
   GYRE_WORD B line(int p, int j) const { return load_line(u.w[b][p][j]); }
   GYRE_WORD void vectors(int p, F* v) const {
+    GYRE_UNROLL
     for (int i = 0; i < Family::kVectors; ++i) v[i] = load_f(u.v[b][p][i]);
   }
 };
@@ -158,8 +170,10 @@ void sweep(const Unpacked& segment, uint32_t blocks, View a, float (*out)[kTileP
     add_block<Family, kWide, P, N>(UnpackedBlock<Family>{segment, b}, a, s, t);
     a = a.at(1, 0);
   }
+  GYRE_UNROLL
   for (int p = 0; p < P; ++p) {
     const F ends[2] = {load_f(segment.ends[p][0]), load_f(segment.ends[p][1])};
+    GYRE_UNROLL
     for (int n = 0; n < N; ++n)
       store(out[n][p], Family::finish(load_f(out[n][p]), s[n][p], t[n][p], ends));
   }
@@ -205,11 +219,13 @@ void unpack_segment(const Part& part, uint32_t blocks, int p, Unpacked& out) {
     Format::lines(part, static_cast<int>(b), w);
     Format::vectors(part, static_cast<int>(b), v);
     for (int j = 0; j < 8; ++j) store_line(out.w[b][p][j], w[j]);
+    GYRE_UNROLL
     for (int i = 0; i < Family::kVectors; ++i) store(out.v[b][p][i], v[i]);
   }
   if constexpr (Family::kEnds != 0) {
     F ends[2];
     Format::ends(part, ends);
+    GYRE_UNROLL
     for (int i = 0; i < Family::kEnds; ++i) store(out.ends[p][i], ends[i]);
   }
 }
@@ -243,5 +259,6 @@ GYRE_WORD void stream_segment(const Part& part, uint32_t blocks, View a, const u
   }
   F ends[2] = {};
   if constexpr (Family::kEnds != 0) Format::ends(part, ends);
+  GYRE_UNROLL
   for (int n = 0; n < N; ++n) out[n] = Family::finish(out[n], s[n][0], t[n][0], ends);
 }

@@ -49,6 +49,8 @@
 #endif
 
 #define GYRE_WORD inline __attribute__((always_inline))
+// Before a loop of at most 8 rounds whose arrays are registers.
+#define GYRE_UNROLL _Pragma("GCC unroll 8")
 
 #if defined(GYRE_TARGET_avx2)
 #define GYRE_TARGET_NAME "avx2,fma,f16c"
