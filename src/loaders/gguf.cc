@@ -59,6 +59,7 @@ struct PartName {
       uint64_t& field = i < 9 ? name.number : name.count;
       if (digit) field = field * 10 + static_cast<uint64_t>(c - '0');
     }
+    if (name.number < 1 || name.number > name.count) return std::nullopt;
     return name;
   }
   std::string path_of(uint64_t part) const {

@@ -249,6 +249,13 @@ TEST_F(Split, MetadataMustAgreeWithTheName) {
             root_ +
                 "/m.gguf: file name: a part of a split model, expected a name that ends in "
                 "-00001-of-00002.gguf or the like");
+  for (const char* name : {"/m-00000-of-00003.gguf", "/m-00004-of-00003.gguf", "/m-1-of-3.gguf"}) {
+    fs::copy(root_ + "/m.gguf", root_ + name);
+    EXPECT_EQ(open_weights(root_ + name).error().text,
+              root_ + name +
+                  ": file name: a part of a split model, expected a name that ends in "
+                  "-00001-of-00002.gguf or the like");
+  }
   fs::rename(root_ + "/m.gguf", root_ + "/m-00001-of-00001.gguf");
   EXPECT_EQ(open_weights(root_ + "/m-00001-of-00001.gguf").error().text,
             root_ + "/m-00001-of-00001.gguf: split.count: 3, expected 1 as in the file's name");
