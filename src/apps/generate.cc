@@ -107,7 +107,7 @@ Result<int> run_generate(const Arguments& arguments) {
   if (flags.wants_help()) return std::fputs(flags.help().c_str(), stdout), 0;
   engine::GenerateSettings settings;
   GYRE_ASSIGN(settings.sampler, sampler_params(f));
-  GYRE_TRY(sampling::validate(settings.sampler, size_t{1} << 24));
+  GYRE_TRY(sampling::validate(settings.sampler, size_t{1} << 23));
   GYRE_ASSIGN(const std::unique_ptr<engine::Loaded> loaded, load(f.model));
   GYRE_ASSIGN(const std::string prompt, prompt_text(f, *loaded));
   const std::vector<int32_t> ids = loaded->tokenizer().encode(prompt);
