@@ -47,6 +47,8 @@ class Tokenizer {
   // EOS, EOT and the like: generation ends here.
   virtual bool ends_generation(TokenId id) const = 0;
   virtual std::string_view family() const = 0;  // "llama" or "gpt2"
+  // encode() puts a space before the text, decode() takes one off again.
+  virtual bool adds_space_prefix() const = 0;
 };
 
 }  // namespace gyre::text
