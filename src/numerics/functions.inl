@@ -4,8 +4,7 @@
 // so every instruction set compiles its own copy; therefore no include guard, no #include, no
 // std::. F is a vector of floats. Every result is the same bits for every F. Rules for all
 // functions: NaN in, NaN out (payload not promised); no trap; results below 2^-126 round into the
-// subnormals, except that exp gives +0 there. Largest errors (measured over all inputs,
-// functions_test.cc) are stated in functions.h.
+// subnormals, except that exp gives +0 there. Error bounds: functions.h.
 
 // A value held as high + low, |low| <= ulp(high) / 2 unless a comment says otherwise.
 template <class F>
