@@ -5,6 +5,7 @@
 #include <cinttypes>
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <sstream>
 
 #include "text/detokenizer.h"
@@ -116,15 +117,19 @@ class Case {
     }
   }
   void pieces(std::istream& in) {
+    std::string hashes[2];  // with and without special tokens
+    in >> hashes[0] >> hashes[1];
+    std::set<TokenId> strange;  // the oracle spells them in its own way
+    for (TokenId id; in >> id;) strange.insert(id);
     for (bool special : {true, false}) {
-      std::string hash;
-      in >> hash;
       Fnv f;
       for (TokenId id = 0; id < t_.size(); ++id) {
+        if (strange.contains(id)) continue;
         for (char c : t_.piece(id, special)) f.byte(static_cast<uint8_t>(c));
         f.byte(0xFF);
       }
-      EXPECT_EQ(f.h, std::stoull(hash, nullptr, 16)) << name_ << " pieces, special " << special;
+      EXPECT_EQ(f.h, std::stoull(hashes[special ? 0 : 1], nullptr, 16))
+          << name_ << " pieces, special " << special;
     }
     ++checks_;
   }

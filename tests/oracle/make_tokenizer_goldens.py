@@ -108,8 +108,11 @@ def write_case(name, oracle, strings, modes, block, full, pieces=True, append=Fa
         hashes = [fnv([x for v in ids[i:i + block] for x in v + [0xFFFFFFFF]]) & 0xFFFFFFFF for i in range(0, len(ids), block)]
         lines.append("%s blocks %d of %d : %s" % (mode, block, len(ids), "".join("%08x" % h for h in hashes)))
     if pieces:
-        lines.append("pieces: %016x %016x" % tuple(
-            fnv(b for i in range(oracle.n) for b in [oracle.piece(i, s), b"\xff"]) for s in (True, False)))
+        # llama.cpp shows characters outside the byte alphabet as [UNK_BYTE_..], Gyre as themselves.
+        strange = [i for i in range(oracle.n) if b"[UNK_BYTE_" in oracle.piece(i, True)]
+        known = sorted(set(range(oracle.n)) - set(strange))
+        lines.append("pieces: %016x %016x %s" % (*(
+            fnv(b for i in known for b in [oracle.piece(i, s), b"\xff"]) for s in (True, False)), " ".join(map(str, strange))))
         eog = [i for i in range(oracle.n) if L.llama_vocab_is_eog(oracle.vocab, i)]
         control = [i for i in range(oracle.n) if L.llama_vocab_get_attr(oracle.vocab, i) & (1 | 8)]
         lines.append("eog: " + " ".join(map(str, eog)))
