@@ -124,7 +124,8 @@ class TinyModel {
   }
 
   void matrix(const std::string& name, uint32_t rows, uint32_t cols) {
-    const DType dtype = spec_.dtypes[matrices_++ % spec_.dtypes.size()];
+    DType dtype = spec_.dtypes[matrices_++ % spec_.dtypes.size()];
+    if (cols % info(dtype).block != 0) dtype = DType::q8_0;
     std::vector<float> row(cols);
     const size_t stride = row_bytes(dtype, cols);
     std::vector<std::byte>& bytes = storage_.emplace_back(stride * rows);

@@ -292,7 +292,7 @@ Result<VerifyReport> Verifier::run() {
   GYRE_ASSIGN(loaded_, Loaded::open(settings_.load));
   const models::ModelInfo& info = loaded_->model().info();
   // More than 200 tokens and three windows.
-  const uint32_t wanted = std::max(settings_.quick ? 220u : 640u, 3 * info.window + 40);
+  const uint32_t wanted = std::max(settings_.quick ? 300u : 640u, 3 * info.window + 40);
   if (info.context < 220)
     return fail(ErrorCode::unsupported, "context length", std::to_string(info.context),
                 "at least 220 to verify");

@@ -38,7 +38,7 @@ TEST(Verify, LlamaTiedHeadRopeFactors) {
                .kv_heads = 2,
                .head_dim = 32,
                .rope_factors = true,
-               .dtypes = {DType::q4_1, DType::q8_0, DType::q6_k}});
+               .dtypes = {DType::q4_1, DType::q8_0, DType::q5_0}});
 }
 
 TEST(Verify, Gemma3) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <filesystem>
 #include <mutex>
 
 #include "quant/codes.h"
@@ -157,6 +158,14 @@ Status Weights::write_cache(const std::string& path) {
       header_for(source_.identity(), {arena_.data() + sizeof(CacheHeader), total_});
   std::memcpy(arena_.data(), &header, sizeof header);
   return os::write_file_atomically(path, {arena_.data(), sizeof header + total_});
+}
+
+std::vector<std::string> pack_cache_files(const std::string& folder) {
+  std::vector<std::string> out;
+  std::error_code none;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, none))
+    if (entry.path().extension() == ".panels") out.push_back(entry.path().string());
+  return out;
 }
 
 }  // namespace gyre::models

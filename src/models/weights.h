@@ -68,4 +68,7 @@ class Weights {
   bool from_cache_ = false;
 };
 
+// The pack cache files in a folder.
+std::vector<std::string> pack_cache_files(const std::string& folder);
+
 }  // namespace gyre::models
