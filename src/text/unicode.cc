@@ -12,7 +12,7 @@ struct Range {
   uint8_t cls;
 };
 constexpr Range kRanges[] = {
-#include "text/unicode_classes.inc"
+#include "text/unicode_classes.inl"
 };
 
 constexpr uint32_t kCodePoints = 0x110000;

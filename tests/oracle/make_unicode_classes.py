@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes src/text/unicode_classes.inc: Unicode 15.1 general categories reduced to what the
+"""Writes src/text/unicode_classes.inl: Unicode 15.1 general categories reduced to what the
 pre-tokenizers ask for. Needs: pip install unicodedata2==15.1.0 (the version is checked)."""
 import pathlib
 import unicodedata2 as ucd
@@ -28,6 +28,6 @@ for item in out:
     if len(line) + len(item) > 100:
         text, line = text + line + "\n", ""
     line += item
-path = pathlib.Path(__file__).parents[2] / "src/text/unicode_classes.inc"
+path = pathlib.Path(__file__).parents[2] / "src/text/unicode_classes.inl"
 path.write_text(text + line + "\n")
 print(len(out), "ranges,", path.stat().st_size, "bytes")
