@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/contract.h"
 #include "sampling/logprobs.h"
 
 namespace gyre::engine {
@@ -16,7 +17,7 @@ constexpr uint32_t kLogitRows = 16;
 }  // namespace
 
 Digest::Digest() : state_(XXH3_createState()) {
-  XXH3_128bits_reset(static_cast<XXH3_state_t*>(state_));
+  XXH3_128bits_reset_withSeed(static_cast<XXH3_state_t*>(state_), kContractVersion);
 }
 Digest::~Digest() {
   XXH3_freeState(static_cast<XXH3_state_t*>(state_));
