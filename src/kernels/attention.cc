@@ -36,11 +36,11 @@ size_t lay_out(AttentionWork& work, uint32_t ld, std::byte* at) {
     if (at != nullptr) pointer = reinterpret_cast<T*>(at + used);
     used += lines(count * sizeof(T));
   };
-  work.ld = ld;
-  take(work.q, size_t{kTileRows} * ld);
-  take(work.q_bf16, size_t{kTileRows} * ld);
-  take(work.scores, size_t{kScoreRows} * kChunkPositions);
-  take(work.p_bf16, size_t{kScoreRows} * kChunkPositions);
+  const size_t operands = size_t{blocks(ld, kOperands)} * kTileRows * kOperandStride;
+  take(work.q, operands);
+  take(work.q_bf16, operands);
+  take(work.scores, size_t{kScoreRows} * kOperandStride);
+  take(work.p_bf16, size_t{kScoreRows} * kOperandStride);
   for (AttentionPartial* partial : {&work.chunk, &work.total}) {
     partial->ld = ld;
     take(partial->out, size_t{kTileRows} * ld);

@@ -12,8 +12,12 @@
 
 namespace gyre::kernels {
 
-inline constexpr uint32_t kTileRows = 48;   // rows of one tile at most
+inline constexpr uint32_t kTileRows = 96;   // rows of one tile at most
 inline constexpr uint32_t kScoreRows = 16;  // rows whose scores are held at a time, at most
+inline constexpr uint32_t kOperands = 256;  // dimensions of a score's segment, positions of a chunk
+// From one row's operands to the next row's: fixed, so that a kernel needs one pointer for all
+// rows, and a line more than 256 floats, so that rows fall into different cache sets.
+inline constexpr uint32_t kOperandStride = kOperands + 16;
 
 struct AttentionTile {
   const AttentionJob* job = nullptr;
@@ -51,13 +55,12 @@ struct AttentionPartial {
   size_t ld = 0;
 };
 
-// One worker's room for a tile; a line of it holds a dimension rounded up to 32 (`ld`).
+// One worker's room for a tile.
 struct AttentionWork {
-  uint32_t ld = 0;
-  float* q = nullptr;          // [kTileRows][ld]: the operands as f32
-  uint16_t* q_bf16 = nullptr;  // [kTileRows][ld]: the same in bf16
-  float* scores = nullptr;     // [kScoreRows][256]: scores, then weights
-  uint16_t* p_bf16 = nullptr;  // [kScoreRows][256]: the weights in bf16
+  float* q = nullptr;          // [segment][kTileRows][kOperandStride]: the operands as f32
+  uint16_t* q_bf16 = nullptr;  // the same in bf16
+  float* scores = nullptr;     // [kScoreRows][kOperandStride]: scores, then weights
+  uint16_t* p_bf16 = nullptr;  // the weights in bf16
   AttentionPartial chunk;      // of one chunk
   AttentionPartial total;      // of the chunks so far
 };

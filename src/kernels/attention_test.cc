@@ -1,14 +1,12 @@
 // Attention: every instruction set against the reference bit for bit, the reference against plain
 // double arithmetic, and what must not change a bit: blocks of queries, threads, pages' places.
-#include "kernels/attention.h"
+#include "kernels/attention_check.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <numeric>
-#include <random>
 #include <vector>
 
 #include "base/fp_env.h"
@@ -17,111 +15,7 @@
 namespace gyre::kernels {
 namespace {
 
-using Floats = std::vector<float>;
-
-struct Shape {
-  uint32_t kv_heads = 1, group = 1, k_dim = 64, v_dim = 64;
-  uint32_t length = 300;  // positions that have K and V
-  uint32_t window = 0;    // 0: all
-  float softcap = 0;
-  bool sinks = false;
-  KvCode code = KvCode::bf16;
-  uint32_t seed = 1;
-};
-
-// K, V and Q of one row, and its pages in shuffled places.
-class Row {
- public:
-  explicit Row(const Shape& shape, Isa store = Isa::scalar) : shape_(shape) {
-    layout_ = {shape.kv_heads, shape.k_dim, shape.v_dim, shape.code};
-    std::mt19937 random(shape.seed);
-    std::normal_distribution<float> normal;
-    const auto fill = [&](Floats& x, size_t n) {
-      x.resize(n);
-      for (float& v : x) v = normal(random);
-    };
-    fill(k_, size_t{shape.length} * shape.kv_heads * shape.k_dim);
-    fill(v_, size_t{shape.length} * shape.kv_heads * shape.v_dim);
-    fill(q_, size_t{shape.length} * heads() * shape.k_dim);
-    fill(sinks_, heads());
-    place(shape.seed);
-    for (uint32_t t = 0; t < shape.length; ++t) EXPECT_TRUE(put(t, store));
-    for (uint32_t t = 0; t < shape.length; ++t)
-      visible_.push_back({shape.window == 0 || t < shape.window ? 0 : t + 1 - shape.window, t + 1});
-  }
-
-  void place(uint32_t seed) {
-    const size_t count = (shape_.length + kPagePositions - 1) / kPagePositions;
-    memory_ = *Array<std::byte>::make(count * layout_.page_bytes(), "test pages");
-    std::vector<size_t> order(count);
-    std::iota(order.begin(), order.end(), 0);
-    std::shuffle(order.begin(), order.end(), std::mt19937(seed));
-    pages_.clear();
-    for (size_t p : order) pages_.push_back(memory_.data() + p * layout_.page_bytes());
-  }
-
-  bool put(uint32_t t, Isa isa) {
-    return attention_ops(isa).store(layout_, pages_[t / kPagePositions], t % kPagePositions,
-                                    &k_[size_t{t} * shape_.kv_heads * shape_.k_dim],
-                                    &v_[size_t{t} * shape_.kv_heads * shape_.v_dim]);
-  }
-
-  // Queries [begin, end) as one job; out and flags have room for all of the row's queries.
-  AttentionJob job(uint32_t begin, uint32_t end, Floats& out, std::vector<uint8_t>& flags) {
-    AttentionJob job;
-    job.layout = layout_;
-    job.pages = pages_.data();
-    job.queries = end - begin;
-    job.q_heads = heads();
-    job.q_ld = size_t{heads()} * shape_.k_dim;
-    job.q = q_.data() + begin * job.q_ld;
-    job.q_scale = 1.7f / std::sqrt(static_cast<float>(shape_.k_dim));
-    job.softcap = shape_.softcap;
-    job.sinks = shape_.sinks ? sinks_.data() : nullptr;
-    job.visible = visible_.data() + begin;
-    job.out_ld = size_t{heads()} * shape_.v_dim;
-    out.resize(shape_.length * job.out_ld);
-    flags.resize(shape_.length);
-    job.out = out.data() + begin * job.out_ld;
-    job.not_finite = flags.data() + begin;
-    return job;
-  }
-
-  uint32_t heads() const { return shape_.kv_heads * shape_.group; }
-  const Shape& shape() const { return shape_; }
-  size_t out_ld() const { return size_t{heads()} * shape_.v_dim; }
-
-  Shape shape_;
-  KvLayout layout_;
-  Floats k_, v_, q_, sinks_;
-  Array<std::byte> memory_;
-  std::vector<std::byte*> pages_;
-  std::vector<Visible> visible_;
-};
-
-// Runs the queries of a row in blocks of `block`, each block a job, all jobs in one call.
-Floats attend(Row& row, const AttentionOps& ops, int threads = 1, uint32_t begin = 0,
-              uint32_t end = ~0u, uint32_t block = ~0u, std::vector<uint8_t>* flags_out = nullptr) {
-  end = std::min(end, row.shape().length);
-  ThreadPool pool(threads);
-  AttentionScratch scratch;
-  EXPECT_TRUE(scratch
-                  .reserve(threads, row.heads(), std::max(row.shape().k_dim, row.shape().v_dim),
-                           row.shape().length)
-                  .ok());
-  Floats out;
-  std::vector<uint8_t> flags;
-  row.job(0, 0, out, flags);
-  std::vector<AttentionJob> jobs;
-  for (uint32_t q = begin; q < end;) {
-    const uint32_t next = block < end - q ? q + block : end;
-    jobs.push_back(row.job(q, next, out, flags));
-    q = next;
-  }
-  run_attention(ops, pool, jobs, scratch);
-  if (flags_out != nullptr) *flags_out = flags;
-  return out;
-}
+using namespace check;
 
 ::testing::AssertionResult same_bits(const Floats& a, const Floats& b) {
   if (a.size() != b.size()) return ::testing::AssertionFailure() << "sizes";
@@ -452,7 +346,9 @@ void expect_one_bad_row(Row& row, const Named& some, const Floats& want, bool kv
       if (!bad && kv_head_1_changed && h >= 2) continue;
       for (uint32_t d = 0; d < 64; ++d) {
         const size_t i = (size_t{t} * 4 + h) * 64 + d;
-        if (kv_head_1_changed || !bad) ASSERT_EQ(out[i], bad ? 0.0f : want[i]) << some.name;
+        if (kv_head_1_changed || !bad) {
+          ASSERT_EQ(out[i], bad ? 0.0f : want[i]) << some.name;
+        }
         ASSERT_TRUE(std::isfinite(out[i]));
       }
     }

@@ -14,8 +14,6 @@
 namespace gyre::kernels {
 namespace {
 
-constexpr uint32_t kScoreSegment = 256;
-
 bool finite(float x) {
   return (std::bit_cast<uint32_t>(x) & 0x7f800000) != 0x7f800000;
 }
@@ -73,13 +71,14 @@ bool store(const KvLayout& layout, std::byte* page, uint32_t position, const flo
   return good;
 }
 
+// The reference packs the rows of work.q densely.
 template <class Cell>
 void begin_rows(const AttentionTile& tile, AttentionWork& work) {
   const AttentionJob& job = *tile.job;
   const uint32_t dim = job.layout.k_dim;
   for (uint32_t r = 0; r < tile.rows(); ++r) {
     const float* from = job.q + tile.query(r) * job.q_ld + size_t{tile.head(r)} * dim;
-    float* q = work.q + size_t{r} * work.ld;
+    float* q = work.q + size_t{r} * dim;
     bool good = true;
     for (uint32_t d = 0; d < dim; ++d) {
       q[d] = Cell::round(from[d] * job.q_scale);
@@ -101,9 +100,9 @@ void begin(const AttentionTile& tile, AttentionWork& work) {
 template <class Cell>
 float score(const float* q, const typename Cell::Type* keys, uint32_t position, uint32_t dim) {
   float out = 0.0f;
-  for (uint32_t begin = 0; begin < dim; begin += kScoreSegment) {
+  for (uint32_t begin = 0; begin < dim; begin += kOperands) {
     float s = 0.0f;
-    for (uint32_t d = begin; d < std::min(dim, begin + kScoreSegment); d += 2) {
+    for (uint32_t d = begin; d < std::min(dim, begin + kOperands); d += 2) {
       s = std::fma(Cell::load(keys[k_index(position, d + 1, dim)]), q[d + 1], s);
       s = std::fma(Cell::load(keys[k_index(position, d, dim)]), q[d], s);
     }
@@ -160,7 +159,7 @@ void chunk(const AttentionTile& tile, uint32_t chunk, AttentionWork& work,
     const Visible seen = tile.in_chunk(r, chunk);
     out.sum[r] = 0.0f;
     if (seen.begin >= seen.end) continue;
-    const float* q = work.q + size_t{r} * work.ld;
+    const float* q = work.q + size_t{r} * tile.job->layout.k_dim;
     if (tile.job->layout.code == KvCode::bf16) {
       row_chunk<Bf16Cell>(tile, chunk, r, seen, q, out);
     } else {

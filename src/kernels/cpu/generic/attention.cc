@@ -9,6 +9,7 @@
 
 #include "kernels/attention.h"
 #include "kernels/attention_kernel.h"
+#include "kernels/cpu/tuning.h"
 
 #include "kernels/cpu/isa/begin.h"
 
@@ -23,8 +24,8 @@ constexpr uint32_t kBlockRows = 5, kBlockVectors = 1, kFewRows = 2, kFewRowsVect
 constexpr uint32_t kBlockRows = 6, kBlockVectors = 1, kFewRows = 2, kFewRowsVectors = 2;
 #endif
 static_assert(kBlockRows <= kScoreRows);
-constexpr uint32_t kTile = 16;         // keys of one K tile
-constexpr uint32_t kScorePairs = 128;  // pairs of one segment of 256 dimensions
+constexpr uint32_t kTile = 16;  // keys of one K tile
+constexpr uint32_t kScorePairs = kOperands / 2;
 constexpr uint32_t kPagePairs = kPagePositions / 2;
 
 GYRE_WORD uint32_t least(uint32_t a, uint32_t b) {
@@ -38,10 +39,10 @@ GYRE_WORD uint32_t most(uint32_t a, uint32_t b) {
 struct Pairs {
   const int32_t* words = nullptr;
   size_t pair_stride = 0, vector_stride = 0;  // in words
-  const float* rows = nullptr;                // [row][row_stride], as f32
+  const float* rows = nullptr;                // [row][kOperandStride], as f32
   const uint16_t* rows_bf16 = nullptr;        // the same, read when kNative
-  size_t row_stride = 0;
   uint32_t count = 0;
+  const int32_t* ahead = nullptr;  // what will be read after this run: as long and as shaped
 };
 
 template <bool kPart>
@@ -54,7 +55,17 @@ GYRE_WORD I load_words(const int32_t* p, uint32_t lanes) {
 template <uint32_t kRows, uint32_t kVectors, bool kNative, bool kPart>
 GYRE_WORD void dots(F (&acc)[kRows][kVectors], const Pairs& in, uint32_t lanes) {
   const int32_t* words = in.words;
-  for (uint32_t pair = 0; pair < in.count; ++pair, words += in.pair_stride) {
+  const float* rows = in.rows;
+  const uint16_t* rows_bf16 = in.rows_bf16;
+  const ptrdiff_t ahead = in.ahead == nullptr ? 0 : in.ahead - in.words;
+  for (uint32_t pair = 0; pair < in.count;
+       ++pair, words += in.pair_stride, rows += 2, rows_bf16 += 2) {
+    if constexpr (kVectors == kFewRowsVectors) {  // few rows: bound by memory
+      if (in.ahead != nullptr) {
+#pragma GCC unroll 4
+        for (uint32_t v = 0; v < kVectors; ++v) prefetch(words + ahead + v * in.vector_stride);
+      }
+    }
     I w[kVectors];
 #pragma GCC unroll 4
     for (uint32_t v = 0; v < kVectors; ++v)
@@ -62,7 +73,7 @@ GYRE_WORD void dots(F (&acc)[kRows][kVectors], const Pairs& in, uint32_t lanes) 
     if constexpr (kNative) {
 #pragma GCC unroll 16
       for (uint32_t r = 0; r < kRows; ++r) {
-        const I x = splat4(in.rows_bf16 + r * in.row_stride + 2 * pair);
+        const I x = splat4(rows_bf16 + r * kOperandStride);
 #pragma GCC unroll 4
         for (uint32_t v = 0; v < kVectors; ++v) acc[r][v] = fma_pair_native(acc[r][v], w[v], x);
       }
@@ -72,7 +83,7 @@ GYRE_WORD void dots(F (&acc)[kRows][kVectors], const Pairs& in, uint32_t lanes) 
       for (uint32_t v = 0; v < kVectors; ++v) odd[v] = high_of_pair(w[v]);
 #pragma GCC unroll 16
       for (uint32_t r = 0; r < kRows; ++r) {
-        const F x = F::splat(in.rows[r * in.row_stride + 2 * pair + 1]);
+        const F x = F::splat(rows[r * kOperandStride + 1]);
 #pragma GCC unroll 4
         for (uint32_t v = 0; v < kVectors; ++v) acc[r][v] = fma(odd[v], x, acc[r][v]);
       }
@@ -80,7 +91,7 @@ GYRE_WORD void dots(F (&acc)[kRows][kVectors], const Pairs& in, uint32_t lanes) 
       for (uint32_t v = 0; v < kVectors; ++v) even[v] = low_of_pair(w[v]);
 #pragma GCC unroll 16
       for (uint32_t r = 0; r < kRows; ++r) {
-        const F x = F::splat(in.rows[r * in.row_stride + 2 * pair]);
+        const F x = F::splat(rows[r * kOperandStride]);
 #pragma GCC unroll 4
         for (uint32_t v = 0; v < kVectors; ++v) acc[r][v] = fma(even[v], x, acc[r][v]);
       }
@@ -149,6 +160,11 @@ GYRE_WORD uint32_t vectors_at_once(uint32_t rows, uint32_t left) {
   return left >= kBlockVectors ? kBlockVectors : 1;
 }
 
+// Where the operands of a row from dimension d (a segment's first) on lie in work.q.
+GYRE_WORD size_t operand_row(uint32_t d, uint32_t row) {
+  return (size_t{d / kOperands} * kTileRows + row) * kOperandStride;
+}
+
 // Rows [first, first + rows) of a tile, and what they see of one chunk.
 struct Block {
   const AttentionTile& tile;
@@ -156,7 +172,22 @@ struct Block {
   uint32_t chunk, first, rows;
   Visible seen[kBlockRows];
   Visible hull{kChunkPositions, 0};
+  // Reading K, fetch the values; reading those, the next chunk's keys: they are as long and lie as
+  // far in their page when both dimensions are the same.
+  bool prefetch = false;
+
+  // A page of this or a later chunk that a row of this block sees as well; null where there is
+  // none.
+  const std::byte* page(uint32_t of_chunk, uint32_t index) const {
+    const size_t at = size_t{of_chunk} * kChunkPages + index;
+    const Visible& last = tile.job->visible[tile.query(first + rows - 1)];
+    return at * kPagePositions < last.end ? tile.job->pages[at] : nullptr;
+  }
 };
+
+GYRE_WORD const int32_t* as_words(const std::byte* p) {
+  return reinterpret_cast<const int32_t*>(p);
+}
 
 template <bool kNative>
 void block_scores(Block& b) {
@@ -176,15 +207,15 @@ void block_scores(Block& b) {
     for (uint32_t p = 0; p < pairs; p += kScorePairs) {
       Pairs run;
       run.vector_stride = size_t{pairs} * kTile;
-      run.words =
-          reinterpret_cast<const int32_t*>(keys) + t % kPageTiles * run.vector_stride + p * kTile;
+      run.words = as_words(keys) + t % kPageTiles * run.vector_stride + p * kTile;
       run.pair_stride = kTile;
-      run.rows = b.work.q + size_t{b.first} * b.work.ld + 2 * p;
-      run.rows_bf16 = b.work.q_bf16 + size_t{b.first} * b.work.ld + 2 * p;
-      run.row_stride = b.work.ld;
+      run.rows = b.work.q + operand_row(p * 2, b.first);
+      run.rows_bf16 = b.work.q_bf16 + operand_row(p * 2, b.first);
       run.count = least(kScorePairs, pairs - p);
+      if (b.prefetch)
+        run.ahead = as_words(b.tile.values(b.chunk, page)) + (run.words - as_words(keys));
       whole_dots<kNative>(b.rows, vectors,
-                          {&run, 1, b.work.scores + t * kTile, kChunkPositions, kTile, p != 0});
+                          {&run, 1, b.work.scores + t * kTile, kOperandStride, kTile, p != 0});
     }
     t += vectors;
   }
@@ -192,11 +223,20 @@ void block_scores(Block& b) {
 
 // The contract's operand rounding, as f32. A NaN stays one here: all of ours are made by the
 // processor, whose payload doesn't carry over.
-GYRE_WORD F round_operand(F x) {
+GYRE_WORD F round_bf16(F x) {
   const I b = bits(x);
   const I up = b + I::splat(0x7fff) + (shift_right<16>(b) & I::splat(1));
-  const F rounded = from_bits(up & I::splat(-0x10000));
+  return from_bits(up & I::splat(-0x10000));
+}
+GYRE_WORD F round_operand(F x) {
+  const F rounded = round_bf16(x);
   return select(less(magnitude(rounded), F::splat(0x1p-56f)), F::splat(0.0f), rounded);
+}
+
+// The same for weights, which have no sign.
+GYRE_WORD F round_weight(F x) {
+  const F rounded = round_bf16(x);
+  return select(less(rounded, F::splat(0x1p-56f)), F::splat(0.0f), rounded);
 }
 
 // `inside` where the row sees the key, else `outside`. key: the vector's first key.
@@ -225,8 +265,8 @@ GYRE_WORD float largest_lane(F x) {
 template <bool kNative>
 void row_weights(Block& b, uint32_t r, const AttentionPartial& out) {
   const Visible seen = b.seen[r];
-  float* scores = b.work.scores + size_t{r} * kChunkPositions;
-  uint16_t* narrow = b.work.p_bf16 + size_t{r} * kChunkPositions;
+  float* scores = b.work.scores + size_t{r} * kOperandStride;
+  uint16_t* narrow = b.work.p_bf16 + size_t{r} * kOperandStride;
   const uint32_t begin = b.hull.begin / kTile * kTile, end = b.hull.end;
   const float cap = b.tile.job->softcap;
   const F lowest = F::splat(-__builtin_huge_valf()), zero = F::splat(0.0f);
@@ -241,7 +281,7 @@ void row_weights(Block& b, uint32_t r, const AttentionPartial& out) {
   const float m = largest_lane(top);
   F lanes[4] = {zero, zero, zero, zero};
   for (uint32_t j = begin; j < end; j += kTile) {
-    const F p = visible_or(seen, j, round_operand(exp(load_f(scores + j) - F::splat(m))), zero);
+    const F p = visible_or(seen, j, round_weight(exp(load_f(scores + j) - F::splat(m))), zero);
     store(scores + j, p);
     if constexpr (kNative) store_u16(narrow + j, shift_right<16>(bits(p)));
     lanes[j / kTile % 4] = lanes[j / kTile % 4] + p;
@@ -261,13 +301,14 @@ void block_values(Block& b, const AttentionPartial& out) {
     if (begin >= end || b.tile.job->pages[size_t{b.chunk} * kChunkPages + page] == nullptr)
       continue;
     Pairs& run = runs[count++];
-    run.words = reinterpret_cast<const int32_t*>(b.tile.values(b.chunk, page)) +
-                size_t{begin - page * kPagePairs} * dim;
+    const size_t skipped = size_t{begin - page * kPagePairs} * dim;
+    run.words = as_words(b.tile.values(b.chunk, page)) + skipped;
+    if (b.prefetch && b.page(b.chunk + 1, page) != nullptr)
+      run.ahead = as_words(b.tile.keys(b.chunk + 1, page)) + skipped;
     run.pair_stride = dim;
     run.vector_stride = kTile;
     run.rows = b.work.scores + 2 * begin;
     run.rows_bf16 = b.work.p_bf16 + 2 * begin;
-    run.row_stride = kChunkPositions;
     run.count = end - begin;
   }
   float* o = out.out + size_t{b.first} * out.ld;
@@ -275,7 +316,10 @@ void block_values(Block& b, const AttentionPartial& out) {
   while (d + kTile <= dim) {
     const uint32_t vectors = vectors_at_once(b.rows, (dim - d) / kTile);
     whole_dots<kNative>(b.rows, vectors, {runs, count, o + d, out.ld, kTile, false});
-    for (uint32_t i = 0; i < count; ++i) runs[i].words += vectors * kTile;
+    for (uint32_t i = 0; i < count; ++i) {
+      runs[i].words += vectors * kTile;
+      if (runs[i].ahead != nullptr) runs[i].ahead += vectors * kTile;
+    }
     d += vectors * kTile;
   }
   if (d < dim)
@@ -288,6 +332,8 @@ void chunk(const AttentionTile& tile, uint32_t chunk, AttentionWork& work,
            const AttentionPartial& out) {
   for (uint32_t first = 0; first < tile.rows(); first += kBlockRows) {
     Block b{tile, work, chunk, first, least(kBlockRows, tile.rows() - first), {}};
+    b.prefetch = b.rows <= kFewRows && tile.job->layout.k_dim == tile.job->layout.v_dim &&
+                 tuning().prefetch_bytes != 0;
     for (uint32_t r = 0; r < b.rows; ++r) {
       b.seen[r] = tile.in_chunk(first + r, chunk);
       out.sum[first + r] = 0.0f;
@@ -311,18 +357,21 @@ void begin(const AttentionTile& tile, AttentionWork& work) {
   const F scale = F::splat(job.q_scale);
   for (uint32_t r = 0; r < tile.rows(); ++r) {
     const float* from = job.q + tile.query(r) * job.q_ld + size_t{tile.head(r)} * dim;
-    float* q = work.q + size_t{r} * work.ld;
-    uint16_t* narrow = work.q_bf16 + size_t{r} * work.ld;
     I largest = I::splat(0);
     for (uint32_t d = 0; d < dim; d += kTile) {
+      const size_t at = operand_row(d, r) + d % kOperands;
       const F x = round_operand(load_first(from + d, least(kTile, dim - d)) * scale);
       largest = max(largest, bits(magnitude(x)));
-      store(q + d, x);
-      if constexpr (kNative) store_u16(narrow + d, shift_right<16>(bits(x)));
+      store(work.q + at, x);
+      if constexpr (kNative) store_u16(work.q_bf16 + at, shift_right<16>(bits(x)));
     }
     if (!any(above(largest, I::splat(0x7f7fffff)))) continue;
     flag_not_finite(job, tile.query(r));
-    for (uint32_t d = 0; d < dim; ++d) q[d] = 0.0f, narrow[d] = 0;
+    for (uint32_t d = 0; d < dim; ++d) {
+      const size_t at = operand_row(d, r) + d % kOperands;
+      work.q[at] = 0.0f;
+      work.q_bf16[at] = 0;
+    }
   }
 }
 

@@ -1,0 +1,183 @@
+// A row of random K, V and Q, attention over it, and the comparison of one instruction set with the
+// reference: shared by attention_test.cc and cpu/selfcheck_main.cc (arm64 without GoogleTest).
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <numeric>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "kernels/attention.h"
+#include "kernels/rows.h"
+
+namespace gyre::kernels::check {
+
+using Floats = std::vector<float>;
+
+struct Shape {
+  uint32_t kv_heads = 1, group = 1, k_dim = 64, v_dim = 64;
+  uint32_t length = 300;  // positions that have K and V
+  uint32_t window = 0;    // 0: all
+  float softcap = 0;
+  bool sinks = false;
+  KvCode code = KvCode::bf16;
+  uint32_t seed = 1;
+};
+
+// K, V and Q of one row, and its pages in shuffled places.
+class Row {
+ public:
+  explicit Row(const Shape& shape, Isa store = Isa::scalar) : shape_(shape) {
+    layout_ = {shape.kv_heads, shape.k_dim, shape.v_dim, shape.code};
+    std::mt19937 random(shape.seed);
+    std::normal_distribution<float> normal;
+    const auto fill = [&](Floats& x, size_t n) {
+      x.resize(n);
+      for (float& v : x) v = normal(random);
+    };
+    fill(k_, size_t{shape.length} * shape.kv_heads * shape.k_dim);
+    fill(v_, size_t{shape.length} * shape.kv_heads * shape.v_dim);
+    fill(q_, size_t{shape.length} * heads() * shape.k_dim);
+    fill(sinks_, heads());
+    place(shape.seed);
+    for (uint32_t t = 0; t < shape.length; ++t) put(t, store);
+    for (uint32_t t = 0; t < shape.length; ++t)
+      visible_.push_back({shape.window == 0 || t < shape.window ? 0 : t + 1 - shape.window, t + 1});
+  }
+
+  void place(uint32_t seed) {
+    const size_t count = (shape_.length + kPagePositions - 1) / kPagePositions;
+    memory_ = *Array<std::byte>::make(count * layout_.page_bytes(), "test pages");
+    std::vector<size_t> order(count);
+    std::iota(order.begin(), order.end(), 0);
+    std::shuffle(order.begin(), order.end(), std::mt19937(seed));
+    pages_.clear();
+    for (size_t p : order) pages_.push_back(memory_.data() + p * layout_.page_bytes());
+  }
+
+  bool put(uint32_t t, Isa isa) {
+    return attention_ops(isa).store(layout_, pages_[t / kPagePositions], t % kPagePositions,
+                                    &k_[size_t{t} * shape_.kv_heads * shape_.k_dim],
+                                    &v_[size_t{t} * shape_.kv_heads * shape_.v_dim]);
+  }
+
+  // Queries [begin, end) as one job; out and flags have room for all of the row's queries.
+  AttentionJob job(uint32_t begin, uint32_t end, Floats& out, std::vector<uint8_t>& flags) {
+    AttentionJob job;
+    job.layout = layout_;
+    job.pages = pages_.data();
+    job.queries = end - begin;
+    job.q_heads = heads();
+    job.q_ld = size_t{heads()} * shape_.k_dim;
+    job.q = q_.data() + begin * job.q_ld;
+    job.q_scale = 1.7f / std::sqrt(static_cast<float>(shape_.k_dim));
+    job.softcap = shape_.softcap;
+    job.sinks = shape_.sinks ? sinks_.data() : nullptr;
+    job.visible = visible_.data() + begin;
+    job.out_ld = size_t{heads()} * shape_.v_dim;
+    out.resize(shape_.length * job.out_ld);
+    flags.resize(shape_.length);
+    job.out = out.data() + begin * job.out_ld;
+    job.not_finite = flags.data() + begin;
+    return job;
+  }
+
+  uint32_t heads() const { return shape_.kv_heads * shape_.group; }
+  const Shape& shape() const { return shape_; }
+  size_t out_ld() const { return size_t{heads()} * shape_.v_dim; }
+
+  Shape shape_;
+  KvLayout layout_;
+  Floats k_, v_, q_, sinks_;
+  Array<std::byte> memory_;
+  std::vector<std::byte*> pages_;
+  std::vector<Visible> visible_;
+};
+
+// Runs the queries of a row in blocks of `block`, each block a job, all jobs in one call.
+inline Floats attend(Row& row, const AttentionOps& ops, int threads = 1, uint32_t begin = 0,
+                     uint32_t end = ~0u, uint32_t block = ~0u,
+                     std::vector<uint8_t>* flags_out = nullptr) {
+  end = std::min(end, row.shape().length);
+  ThreadPool pool(threads);
+  AttentionScratch scratch;
+  (void)scratch.reserve(threads, row.heads(), std::max(row.shape().k_dim, row.shape().v_dim),
+                        row.shape().length);
+  Floats out;
+  std::vector<uint8_t> flags;
+  row.job(0, 0, out, flags);
+  std::vector<AttentionJob> jobs;
+  for (uint32_t q = begin; q < end;) {
+    const uint32_t next = block < end - q ? q + block : end;
+    jobs.push_back(row.job(q, next, out, flags));
+    q = next;
+  }
+  run_attention(ops, pool, jobs, scratch);
+  if (flags_out != nullptr) *flags_out = flags;
+  return out;
+}
+
+// "" or what differs: attention of some shapes, and K and V as stored.
+inline std::string compare_attention(Isa isa) {
+  const Shape shapes[] = {
+      {1, 3, 64, 64, 300, 0, 0, false, KvCode::bf16, 1},
+      {2, 4, 128, 128, 530, 100, 0, true, KvCode::bf16, 2},
+      {1, 1, 256, 256, 270, 0, 20.0f, false, KvCode::bf16, 3},
+      {1, 8, 512, 96, 261, 5, 0, false, KvCode::bf16, 4},
+      {3, 1, 34, 6, 100, 0, 0, false, KvCode::bf16, 5},
+  };
+  for (const Shape& shape : shapes) {
+    Row want(shape), got(shape, isa);
+    const std::string name = "attention of dim " + std::to_string(shape.k_dim);
+    if (std::memcmp(want.memory_.data(), got.memory_.data(), want.memory_.size()) != 0)
+      return name + ": pages";
+    const uint32_t begin = shape.length - 30;
+    const Floats a = attend(want, attention_ops(Isa::scalar), 1, begin);
+    const Floats b = attend(got, attention_ops(isa), 2, begin);
+    if (std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) != 0) return name;
+  }
+  return "";
+}
+
+// All results of the row operators for one length, one after the other.
+inline Floats all_row_operators(const RowOps& ops, uint32_t n, uint32_t seed) {
+  std::mt19937 random(seed);
+  std::normal_distribution<float> normal(0.1f, 3.0f);
+  Floats x(n), w(n), b(n), y(n), out;
+  for (Floats* row : {&x, &w, &b}) {
+    for (float& v : *row) v = normal(random);
+  }
+  const auto keep = [&] { out.insert(out.end(), y.begin(), y.end()); };
+  ops.rms_norm(x.data(), w.data(), 1e-6f, n, y.data()), keep();
+  ops.rms_norm(x.data(), nullptr, 1e-5f, n, y.data()), keep();
+  ops.layer_norm(x.data(), w.data(), b.data(), 1e-5f, n, y.data()), keep();
+  ops.layer_norm(x.data(), w.data(), nullptr, 1e-5f, n, y.data()), keep();
+  for (Activation act : {Activation::silu, Activation::gelu_tanh, Activation::gelu_quick,
+                         Activation::relu, Activation::identity})
+    ops.glu(act, x.data(), w.data(), n, y.data()), keep();
+  ops.add(x.data(), w.data(), n, y.data()), keep();
+  ops.scale(x.data(), 0.3f, n, y.data()), keep();
+  ops.softcap(x.data(), 2.5f, n, y.data()), keep();
+  y = x;  // in place
+  ops.rms_norm(y.data(), w.data(), 1e-6f, n, y.data()), keep();
+  for (RopeStyle style : {RopeStyle::halves, RopeStyle::adjacent})
+    ops.rope(y.data(), 1, n, n / 2, style, w.data(), b.data()), keep();
+  return out;
+}
+
+// "" or the length for which some row operator differs.
+inline std::string compare_rows(Isa isa) {
+  for (uint32_t n :
+       {1, 2, 3, 15, 16, 17, 31, 48, 63, 64, 65, 100, 127, 128, 129, 191, 576, 640, 1000}) {
+    const Floats a = all_row_operators(row_ops(Isa::scalar), n, n);
+    const Floats b = all_row_operators(row_ops(isa), n, n);
+    if (std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) != 0)
+      return "row operators of " + std::to_string(n);
+  }
+  return "";
+}
+
+}  // namespace gyre::kernels::check
