@@ -4,6 +4,7 @@
 #include <string>
 
 #include "apps/commands.h"
+#include "os/terminal.h"
 
 namespace {
 
@@ -37,9 +38,17 @@ int report(const gyre::Error& error) {
   return error.code == gyre::ErrorCode::usage ? 2 : 1;
 }
 
+// A full disk, or a reader that left: the answer did not arrive.
+int report_output(int status) {
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return status;
+  return report(
+      gyre::fail(gyre::ErrorCode::io, "stdout", "cannot be written", "a reader or space"));
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  gyre::os::ignore_broken_pipes();
   const Arguments words(argv + 1, argv + argc);
   if (words.empty() || words[0] == "help" || words[0] == "--help" || words[0] == "-h")
     return usage(words.empty() ? stderr : stdout) + (words.empty() ? 2 : 0);
@@ -47,7 +56,7 @@ int main(int argc, char** argv) {
     for (const Command& command : kCommands) {
       if (words[0] != command.name) continue;
       const gyre::Result<int> status = command.run({words.begin() + 1, words.end()});
-      return status ? *status : report(status.error());
+      return status ? report_output(*status) : report(status.error());
     }
   } catch (const std::bad_alloc&) {
     return report(gyre::fail(gyre::ErrorCode::out_of_memory, "memory", "exhausted", "more of it"));

@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include <csignal>
+
 namespace gyre::os {
 
 bool stdout_is_terminal() {
@@ -9,6 +11,10 @@ bool stdout_is_terminal() {
 }
 bool stderr_is_terminal() {
   return isatty(STDERR_FILENO) == 1;
+}
+
+void ignore_broken_pipes() {
+  std::signal(SIGPIPE, SIG_IGN);
 }
 
 }  // namespace gyre::os

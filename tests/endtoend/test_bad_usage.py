@@ -11,7 +11,6 @@ from harness import FAILURE, GEMMA, GYRE, SMOLLM2, USAGE, GyreTest, run
 class Usage(GyreTest):
     def test_commands_and_flags(self):
         for pattern, arguments in (
-                ("command", ()),
                 ("sing", ("sing",)),
                 ("--loud", ("generate", "-m", SMOLLM2, "-p", "a", "--loud")),
                 ("-m", ("generate", "-p", "a")),
@@ -19,10 +18,15 @@ class Usage(GyreTest):
                 ("-p", ("generate", "-m", SMOLLM2)),
                 ("-n", ("generate", "-m", SMOLLM2, "-p", "a", "-n")),
                 ("extra", ("generate", "-m", SMOLLM2, "-p", "a", "extra")),
-                ("inspect", ("inspect",)),
+                ("model", ("inspect",)),
         ):
             with self.subTest(arguments=arguments):
                 self.refused(USAGE, pattern, *arguments)
+
+    def test_no_command_shows_the_usage(self):
+        done = run()
+        self.assertEqual((done.code, done.out), (USAGE, ""))
+        self.assertIn("generate", done.err)
 
     def test_values(self):
         start = ("generate", "-m", SMOLLM2, "-p", "a")
@@ -37,8 +41,7 @@ class Usage(GyreTest):
                              ("--isa", ("abacus",))):
             for value in values:
                 with self.subTest(flag=flag, value=value):
-                    done = self.refused(USAGE, "expected", *start, flag, value)
-                    self.assertIn(flag.lstrip("-").replace("kv", "kv") if flag in ("--isa", "--kv") else flag, done.err)
+                    self.refused(USAGE, flag.lstrip("-") + ".*expected", *start, flag, value)
         self.refused(USAGE, "--chunk.*expected", "score", "-m", SMOLLM2, "--ids", "1,2", "--chunk", "0")
 
     def test_environment(self):
@@ -49,14 +52,16 @@ class Usage(GyreTest):
         self.refused(USAGE, "--text", "tokenize", "-m", SMOLLM2, "--json")
         self.refused(USAGE, "--text", "tokenize", "-m", SMOLLM2, "--text", "a", "--file", "b", "--json")
         self.refused(USAGE, "--ids", "score", "-m", SMOLLM2, "--json")
+        self.refused(USAGE, "--ids", "score", "-m", SMOLLM2, "--ids", "1,2", "--text", "a")
 
 
 class Requests(GyreTest):
     def test_ids(self):
-        for ids in ("49152", "-1", "2147483648", "99999999999999999999", "1,,2", "a", "1;2", ""):
+        for ids in ("49152", "-1", "2147483648", "99999999999999999999", "1,x", "a", "1;2", ""):
             for command in ("score", "detokenize"):
-                with self.subTest(command=command, ids=ids):
-                    self.refused(USAGE, "expected", command, "-m", SMOLLM2, "--ids", ids)
+                if (command, ids) != ("detokenize", ""):  # nothing is the text of no tokens
+                    with self.subTest(command=command, ids=ids):
+                        self.refused(USAGE, "expected", command, "-m", SMOLLM2, "--ids", ids)
 
     def test_empty_prompt(self):
         self.refused(USAGE, "prompt.*empty|prompt.*expected", "generate", "-m", SMOLLM2, "-p", "", "--raw")
@@ -65,8 +70,7 @@ class Requests(GyreTest):
         self.refused(USAGE, "expected", "score", "-m", SMOLLM2, "--file", self.file("empty", b""))
 
     def test_prompt_longer_than_the_context(self):
-        done = self.refused(FAILURE, "8192", "generate", "-m", SMOLLM2, "-p", "a b " * 5000, "-n", 1)
-        self.assertRegex(done.err, "expected")
+        self.refused(FAILURE, "expected at most 819[12]", "generate", "-m", SMOLLM2, "-p", "a b " * 5000, "-n", 1)
 
     def test_missing_files(self):
         self.refused(FAILURE, "nowhere.gguf.*No such file", "generate", "-m", self.folder / "nowhere.gguf", "-p", "a")
