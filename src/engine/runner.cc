@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "os/cpu.h"
+
 namespace gyre::engine {
 
 Result<std::unique_ptr<Runner>> Runner::make(Loaded& loaded, const RunnerSettings& settings) {
@@ -13,7 +15,8 @@ Result<std::unique_ptr<Runner>> Runner::make(Loaded& loaded, const RunnerSetting
   if (runner->context_ > info.context)
     return fail(ErrorCode::usage, "context", std::to_string(runner->context_),
                 "at most the model's " + std::to_string(info.context));
-  runner->pages_ = std::make_unique<kv::PagePool>(settings.kv_budget_bytes);
+  runner->pages_ = std::make_unique<kv::PagePool>(
+      settings.kv_budget_bytes != 0 ? settings.kv_budget_bytes : os::available_memory_bytes());
   runner->pages_->set_placement_seed(settings.placement_seed);
   GYRE_ASSIGN(nn::Step step,
               nn::Step::make(loaded.backend(), loaded.model().shape(), settings.max_tokens,

@@ -51,7 +51,8 @@ class WeightSource {
   virtual Result<TensorView> rows(std::string_view name, std::span<const uint64_t> shape,
                                   uint64_t row_begin, uint64_t row_end) = 0;
 
-  // The bytes of this view will not be read again: the system may drop them from memory.
+  // The bytes of this view will not be read again: the system may drop them from memory. Safe from
+  // any thread.
   virtual void release(const TensorView& view) = 0;
 
   // An error that lists every tensor that was never asked for, unless its name is in `ignored`.

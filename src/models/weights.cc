@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <mutex>
 
+#include "os/cpu.h"
 #include "quant/codes.h"
 #include "quant/rows.h"
 
@@ -77,6 +78,10 @@ Status Weights::finish(const nn::Backend& backend, const LoadOptions& options) {
   if (!backend.packs()) return check_scales(backend);
   const std::string path = cache_path(options);
   if (!path.empty() && map_cache(path)) return {};
+  // An overcommitting system grants more than it has and kills the process later.
+  if (const uint64_t available = os::available_memory_bytes(); total_ > available)
+    return fail(ErrorCode::out_of_memory, "packed weights", std::to_string(total_) + " bytes",
+                "at most the " + std::to_string(available) + " bytes of available memory");
   GYRE_ASSIGN(arena_, os::Pages::make(sizeof(CacheHeader) + total_, os::Pages::Huge::yes,
                                       "packed weights"));
   std::byte* const panels = arena_.data() + sizeof(CacheHeader);
@@ -116,6 +121,7 @@ Status Weights::pack(const nn::Backend& backend, const LoadOptions& options, std
         return;
       }
       kernels::pack_panels(file, begin, end, out + offsets_[m] + begin * panel);
+      source_.release(rows);  // at once: a large table must not be in memory twice
     });
     GYRE_TRY(std::move(first_bad));
     source_.release(file);
