@@ -79,7 +79,7 @@ Status Weights::finish(const nn::Backend& backend, const LoadOptions& options) {
   const std::string path = cache_path(options);
   if (!path.empty() && map_cache(path)) return {};
   // An overcommitting system grants more than it has and kills the process later.
-  if (const uint64_t available = os::available_memory_bytes(); total_ > available)
+  if (const uint64_t available = os::available_memory_bytes(); available != 0 && total_ > available)
     return fail(ErrorCode::out_of_memory, "packed weights", std::to_string(total_) + " bytes",
                 "at most the " + std::to_string(available) + " bytes of available memory");
   GYRE_ASSIGN(arena_, os::Pages::make(sizeof(CacheHeader) + total_, os::Pages::Huge::yes,
