@@ -1,7 +1,7 @@
 // Attention beside the machine's limits: prefill as a share of the measured f32 fma peak of the
 // same instruction set, decode as a share of the measured read rate.
 //
-//   bench_attention [isa] [threads]
+//   attention_bench [isa] [threads]
 //
 // Prefill: 512 queries that end at `positions`. Decode: one query over as many layers as make the
 // KV larger than the caches. One thread is timed by its own processor time, several by the clock.
