@@ -2,7 +2,8 @@
 """Gyre beside llama.cpp on this machine: `./dev bench`. Writes docs/numbers.md, or, when other
 work disturbed the run, build/numbers.md: disturbed figures are never kept as the project's.
 
-    bench.py [--rounds 5] [--quick] [--no-kernels] [--model FILE ...] [--out FILE]
+    bench.py [--rounds 5] [--quick] [--no-kernels] [--model FILE ...] [--prompt 512] [--gen 128]
+             [--out FILE]
 
 Engines take turns (A B A B …), one process a turn, so that clock and neighbours hit both alike;
 medians are reported. Answers are compared first. See report.py for the tables.
@@ -22,8 +23,8 @@ import time
 import report
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-GYRE = str(ROOT / "build/release/gyre")
-KERNELS = str(ROOT / "build/release/bench/kernel_bench")
+BUILD = ROOT / os.environ.get("GYRE_BUILD", "build/release")
+GYRE, KERNELS = str(BUILD / "gyre"), str(BUILD / "bench/kernel_bench")
 MODELS = ["models/gemma-3-270m-q4_k_m.gguf", "models/SmolLM2-135M-Instruct.Q4_1.gguf"]
 PERPLEXITY_LIMIT = 0.01  # engines that disagree more are not doing the same work
 QUIET, NOISY = 0.10, 0.30  # share of the CPUs that others may use: on average, at any moment
@@ -125,7 +126,8 @@ class ModelBench:
         """llama.cpp's better setting of flash attention here: by prefill, then decode."""
         speed = {}
         for flash in ("on", "off"):
-            found = peer(self.model, "--threads", 2, "--gen", 32, "--flash", flash).json
+            found = peer(self.model, "--threads", 2, "--prompt", self.args.prompt,
+                         "--gen", self.args.gen // 4, "--flash", flash).json
             speed[flash] = found["prefill_tokens_per_s"] * found["decode_tokens_per_s"]["1"]
         return max(speed, key=speed.get)
 
@@ -134,7 +136,8 @@ class ModelBench:
         for turn in range(self.args.rounds):
             progress(f"{self.model}, {threads} threads, round {turn + 1} of {self.args.rounds}")
             self.foreign.append(foreign_load())
-            common = ["--threads", threads, "--prompt", 512, "--gen", 128, "--batch", self.batches]
+            common = ["--threads", threads, "--prompt", self.args.prompt]
+            common += ["--gen", self.args.gen, "--batch", self.batches]
             ours.append(gyre("bench", "-m", self.model, *common, "--repeats", 1))
             theirs.append(peer(self.model, *common, "--flash", flash))
         return {"gyre": self.medians(ours), "llama": self.medians(theirs)}
@@ -157,7 +160,7 @@ class ModelBench:
                 progress(f"{self.model}, busy neighbours, round {turn + 1} of {self.args.rounds}")
                 for name, speeds in runs.items():
                     engine, threads = name.split()
-                    common = ["--threads", threads, "--prompt", 0, "--gen", 32]
+                    common = ["--threads", threads, "--prompt", 0, "--gen", self.args.gen // 4]
                     if engine == "gyre":
                         done = gyre("bench", "-m", self.model, *common, "--batch", 1, "--repeats", 1)
                     else:
@@ -205,10 +208,12 @@ def main():
     parser.add_argument("--quick", action="store_true", help="two rounds, no kernel table")
     parser.add_argument("--no-kernels", action="store_true")
     parser.add_argument("--model", action="append", help="a model file (both test models)")
+    parser.add_argument("--prompt", type=int, default=512, help="tokens of the prefill test")
+    parser.add_argument("--gen", type=int, default=128, help="tokens of the decode test")
     parser.add_argument("--out", type=pathlib.Path)
     args = parser.parse_args()
     if args.quick:
-        args.rounds, args.no_kernels = 2, True
+        args.rounds, args.no_kernels = min(args.rounds, 2), True
     if args.rounds < 1:
         parser.error("--rounds: expected at least 1")
 
@@ -224,7 +229,8 @@ def main():
         "commit": report.commit(ROOT),
         "models": [ModelBench(m, args, foreign).run() for m in args.model or MODELS],
         "kernels": kernels(args),
-        "whole": not args.quick and not args.model and not args.no_kernels,
+        "whole": not args.quick and not args.model and not args.no_kernels
+        and (args.prompt, args.gen) == (512, 128),
     }
     results["foreign"] = {"mean": statistics.mean(foreign), "most": max(foreign)}
     disturbed = results["foreign"]["mean"] > QUIET or results["foreign"]["most"] > NOISY
