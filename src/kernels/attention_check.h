@@ -25,6 +25,7 @@ struct Shape {
   bool sinks = false;
   KvCode code = KvCode::bf16;
   uint32_t seed = 1;
+  float spread = 1;  // of the scores
 };
 
 // K, V and Q of one row, and its pages in shuffled places.
@@ -73,7 +74,7 @@ class Row {
     job.q_heads = heads();
     job.q_ld = size_t{heads()} * shape_.k_dim;
     job.q = q_.data() + begin * job.q_ld;
-    job.q_scale = 1.7f / std::sqrt(static_cast<float>(shape_.k_dim));
+    job.q_scale = 1.7f * shape_.spread / std::sqrt(static_cast<float>(shape_.k_dim));
     job.softcap = shape_.softcap;
     job.sinks = shape_.sinks ? sinks_.data() : nullptr;
     job.visible = visible_.data() + begin;
@@ -126,6 +127,7 @@ inline std::string compare_attention(Isa isa) {
       {1, 3, 64, 64, 300, 0, 0, false, KvCode::bf16, 1},
       {2, 4, 128, 128, 530, 100, 0, true, KvCode::bf16, 2},
       {1, 1, 256, 256, 270, 0, 20.0f, false, KvCode::bf16, 3},
+      {1, 2, 64, 64, 600, 0, 0, false, KvCode::bf16, 6, 5.0f},
       {1, 8, 512, 96, 261, 5, 0, false, KvCode::bf16, 4},
       {3, 1, 34, 6, 100, 0, 0, false, KvCode::bf16, 5},
   };

@@ -90,6 +90,15 @@ TEST(Attention, EveryInstructionSetGivesTheReferenceBitsWithCapsAndSinks) {
   }
 }
 
+// Weights of few binades sum exactly in any order; these reach down to 2^-56.
+TEST(Attention, EveryInstructionSetGivesTheReferenceBitsForWideScores) {
+  FloatEnvironment environment;
+  for (float spread : {3.0f, 5.0f, 8.0f}) {
+    expect_reference_bits({1, 4, 64, 64, 600, 0, 0, true, KvCode::bf16, 15, spread}, 500, 600);
+    expect_reference_bits({1, 2, 128, 128, 300, 0, 0, false, KvCode::bf16, 16, spread}, 200, 300);
+  }
+}
+
 TEST(Attention, AnIntervalNeedNotBeCausal) {
   FloatEnvironment environment;
   Row row({1, 2, 64, 64, 700, 0, 0, false, KvCode::bf16, 9});
