@@ -55,8 +55,6 @@ uint32_t act_form(DType weights) {
 
 namespace {
 
-// Columns that one tile of the many-column kernels takes.
-constexpr uint32_t kTileColumns = 96;
 // Panel bytes of one work item: enough to amortise its start, small enough to steal.
 constexpr size_t kItemBytesMin = size_t{64} << 10, kItemBytesMax = size_t{256} << 10;
 constexpr size_t kItemsPerThread = 4;
@@ -93,7 +91,7 @@ Cut cut_of(const LinearJob& job, uint32_t columns, size_t item_bytes) {
   const uint32_t panels = panel_count(m.rows());
   Cut cut;
   cut.pairs = divide_up(panels, 2);
-  cut.tiles = std::max(1u, divide_up(columns, kTileColumns));
+  cut.tiles = std::max(1u, divide_up(columns, kTileColumnsMax));
   const size_t bytes = panels * panel_bytes(m.dtype(), m.cols());
   cut.ranges = std::clamp(divide_up(bytes, item_bytes), 1u, std::max(1u, cut.pairs));
   return cut;
@@ -158,7 +156,7 @@ size_t ActivationBuffer::bytes() const {
 void run_linear(const LinearOps& ops, ThreadPool& pool, std::span<const LinearJob> jobs,
                 const Activations& x) {
   if (x.columns == 0) return;
-  const size_t bytes = item_bytes(jobs, divide_up(x.columns, kTileColumns), pool.size());
+  const size_t bytes = item_bytes(jobs, divide_up(x.columns, kTileColumnsMax), pool.size());
   size_t items = 0;
   for (const LinearJob& job : jobs) items += cut_of(job, x.columns, bytes).items();
   auto body = [&](size_t item, int) {

@@ -40,18 +40,30 @@ uint32_t pass_blocks(uint32_t columns) {
   return std::max(kSegmentBlocks, kMaxCells / columns / kSegmentBlocks * kSegmentBlocks);
 }
 
+// Bytes of a whole segment of a panel.
+template <class Format>
+constexpr uint32_t segment_bytes() {
+  return static_cast<uint32_t>(segment_offset(panel_layout(Format::kType), 2) / 2);
+}
+
 // kTilePanels panels (or the last one alone) of one pass, added to scratch.out.
 template <class Format, int P>
 void sweep_panels(const Call& call, const Range& r, uint32_t panel, uint32_t begin, uint32_t end) {
+  using Swept = SweptFormat<typename Format::Family, Format::kWide, Format::kMax>;
+  constexpr uint32_t kBytes = segment_bytes<Format>();
   for (uint32_t b = begin; b < end; b += kSegmentBlocks) {
     const uint32_t blocks = std::min(kSegmentBlocks, end - b);
+    Ahead ahead = {{}, tuning().prefetch_bytes != 0 ? kBytes / 64 : 0, nullptr, call.job.ldy};
+    if (b + blocks == call.blocks)
+      ahead.y = call.job.y + r.column_begin * call.job.ldy + panel * kPanelRows;
     for (int p = 0; p < P; ++p) {
       const Part part = part_of<Format::kType>(call.panel(panel + p), b / kSegmentBlocks, blocks);
       unpack_segment<Format>(part, blocks, p, call.scratch.unpacked);
+      ahead.at[p] = part.field[0] + kBytes;
     }
     const View view = view_of(call, r, begin).at(b - begin, 0);
-    sweep_columns<typename Format::Family, Format::kWide, P>(call.scratch.unpacked, blocks, view,
-                                                             r.columns, call.scratch.out);
+    sweep_columns<Swept, P>(call.scratch.unpacked, blocks, view, r.columns, ahead,
+                            call.scratch.out);
   }
 }
 
@@ -75,8 +87,8 @@ void multiply_tile(const Call& call, const Range& r) {
         sweep_panels<Format, 1>(call, r, panel, b, end);
       }
     }
-    for (uint32_t p = 0; p < panels; ++p) {
-      for (uint32_t c = 0; c < r.columns; ++c)
+    for (uint32_t c = 0; c < r.columns; ++c) {
+      for (uint32_t p = 0; p < panels; ++p)
         write_output(call.job, panel + p, r.column_begin + c, load_f(scratch.out[c][p]));
     }
   }
@@ -84,9 +96,7 @@ void multiply_tile(const Call& call, const Range& r) {
 
 template <class Format, int N>
 void stream_panels(const Call& call, const Range& r) {
-  constexpr PanelLayout kLayout = panel_layout(Format::kType);
-  constexpr uint32_t kAheadLines =
-      static_cast<uint32_t>((segment_offset(kLayout, 2) / 2 + 511) / 512);
+  constexpr uint32_t kAheadLines = (segment_bytes<Format>() + 511) / 512;
   const uint32_t distance = tuning().prefetch_bytes;
   const uint32_t lines = distance != 0 ? kAheadLines : 0;
   const uint32_t pass = pass_blocks(N);
@@ -125,7 +135,7 @@ void multiply_quantised(const Call& call, const Range& r) {
     case 4:
       return stream_panels<Format, 4>(call, r);
     default:
-      return multiply_tile<Format>(call, r);
+      return multiply_tile<typename Format::Swept>(call, r);
   }
 }
 

@@ -2,13 +2,12 @@
 //
 //   Family          the arithmetic (linear_families.inl)
 //   kWide           codes above 127: dot4_wide, and code - 128 where kSignedBytes
-//   kZero           what the dot's codes exceed the format's codes by
+//   kZero           the dot's zero point: what its bytes exceed the weights' integers by
+//   kMax            no byte exceeds it
+//   Swept           another policy of the same bytes for many columns, if that pays
 //   lines(part, b, w)      the 8 lines of block b: w[j] holds k = 4 j .. 4 j + 3 of 16 rows
 //   vectors(part, b, v)    the block's row vectors, as the family orders them
 //   ends(part, v)          super-blocks: d and -dmin
-
-constexpr float kMagic = 12582912.0f;       // 1.5 * 2^23
-constexpr int32_t kMagicBits = 0x4b400000;  // the same, as bits: adding n gives 12582912.0f + n
 
 // The fields of one segment of a panel.
 struct Part {
@@ -53,7 +52,8 @@ struct Q4_0 {
   static constexpr DType kType = DType::q4_0;
   using Family = Scaled<false>;
   static constexpr bool kWide = false;
-  static constexpr int kZero = 8;
+  static constexpr int kZero = 8, kMax = 15;
+  using Swept = Q4_0;
   static GYRE_WORD void lines(const Part& p, int b, B* w) { nibble_lines(p.field[0] + 256 * b, w); }
   static GYRE_WORD void vectors(const Part& p, int b, F* v) {
     v[0] = load_f16(p.field[1] + 32 * b);
@@ -64,7 +64,8 @@ struct Q4_1 {
   static constexpr DType kType = DType::q4_1;
   using Family = Scaled<true>;
   static constexpr bool kWide = false;
-  static constexpr int kZero = 0;
+  static constexpr int kZero = 0, kMax = 15;
+  using Swept = Q4_1;
   static GYRE_WORD void lines(const Part& p, int b, B* w) { nibble_lines(p.field[0] + 256 * b, w); }
   static GYRE_WORD void vectors(const Part& p, int b, F* v) {
     v[0] = load_f16(p.field[1] + 32 * b);
@@ -76,7 +77,8 @@ struct Q5_0 {
   static constexpr DType kType = DType::q5_0;
   using Family = Scaled<false>;
   static constexpr bool kWide = false;
-  static constexpr int kZero = 16;
+  static constexpr int kZero = 16, kMax = 31;
+  using Swept = Q5_0;
   static GYRE_WORD void lines(const Part& p, int b, B* w) {
     nibble_lines(p.field[0] + 256 * b, w);
     add_mask_bits(p.field[1] + 64 * b, 16, w);
@@ -90,7 +92,8 @@ struct Q5_1 {
   static constexpr DType kType = DType::q5_1;
   using Family = Scaled<true>;
   static constexpr bool kWide = false;
-  static constexpr int kZero = 0;
+  static constexpr int kZero = 0, kMax = 31;
+  using Swept = Q5_1;
   static GYRE_WORD void lines(const Part& p, int b, B* w) {
     nibble_lines(p.field[0] + 256 * b, w);
     add_mask_bits(p.field[1] + 64 * b, 16, w);
@@ -105,7 +108,8 @@ struct Q8_0 {
   static constexpr DType kType = DType::q8_0;
   using Family = Scaled<false>;
   static constexpr bool kWide = true;
-  static constexpr int kZero = 128;
+  static constexpr int kZero = 128, kMax = 255;
+  using Swept = Q8_0;
   static GYRE_WORD void lines(const Part& p, int b, B* w) {
     for (int j = 0; j < 8; ++j) {
       w[j] = load_line(p.field[0] + 512 * b + 64 * j);
@@ -129,7 +133,8 @@ struct Iq4Nl {
   static constexpr DType kType = DType::iq4_nl;
   using Family = Scaled<false>;
   static constexpr bool kWide = true;
-  static constexpr int kZero = 128;
+  static constexpr int kZero = 128, kMax = 255;
+  using Swept = Iq4Nl;
   static GYRE_WORD void lines(const Part& p, int b, B* w) { iq4_lines(p.field[0] + 256 * b, w); }
   static GYRE_WORD void vectors(const Part& p, int b, F* v) {
     v[0] = load_f16(p.field[1] + 32 * b);
@@ -140,7 +145,8 @@ struct Mxfp4 {
   static constexpr DType kType = DType::mxfp4;
   using Family = Scaled<false>;
   static constexpr bool kWide = false;
-  static constexpr int kZero = 12;
+  static constexpr int kZero = 12, kMax = 24;
+  using Swept = Mxfp4;
   static GYRE_WORD void lines(const Part& p, int b, B* w) {
     alignas(16) static constexpr uint8_t kTable[16] = {12, 13, 14, 15, 16, 18, 20, 24,
                                                        12, 11, 10, 9,  8,  6,  4,  0};
@@ -189,7 +195,8 @@ struct Q4_K {
   static constexpr DType kType = DType::q4_k;
   using Family = Super32<true>;
   static constexpr bool kWide = false;
-  static constexpr int kZero = 0;
+  static constexpr int kZero = 0, kMax = 15;
+  using Swept = Q4_K;
   static GYRE_WORD void lines(const Part& p, int b, B* w) { paired_nibble_lines(p.field[0], b, w); }
   static GYRE_WORD void vectors(const Part& p, int b, F* v) { six_bit_vectors(p.field[1], b, v); }
   static GYRE_WORD void ends(const Part& p, F* v) {
@@ -202,7 +209,8 @@ struct Q5_K {
   static constexpr DType kType = DType::q5_k;
   using Family = Super32<true>;
   static constexpr bool kWide = false;
-  static constexpr int kZero = 0;
+  static constexpr int kZero = 0, kMax = 31;
+  using Swept = Q5_K;
   static GYRE_WORD void lines(const Part& p, int b, B* w) {
     paired_nibble_lines(p.field[0], b, w);
     for (int j = 0; j < 8; ++j)
@@ -219,7 +227,8 @@ struct Iq4Xs {
   static constexpr DType kType = DType::iq4_xs;
   using Family = Super32<false>;
   static constexpr bool kWide = true;
-  static constexpr int kZero = 128;
+  static constexpr int kZero = 128, kMax = 255;
+  using Swept = Iq4Xs;
   static GYRE_WORD void lines(const Part& p, int b, B* w) { iq4_lines(p.field[0] + 256 * b, w); }
   static GYRE_WORD void vectors(const Part& p, int b, F* v) {
     const I low = bits_of(word_line(p.field[1]), 4 * b, 15);
@@ -238,7 +247,8 @@ struct Q6_K {
   static constexpr DType kType = DType::q6_k;
   using Family = Super16<false>;
   static constexpr bool kWide = false;
-  static constexpr int kZero = 32;
+  static constexpr int kZero = 32, kMax = 63;
+  using Swept = Q6_K;
   // 64 bytes of a row serve 4 blocks: low nibbles of both halves, then high nibbles.
   static GYRE_WORD void lines(const Part& p, int b, B* w) {
     const uint8_t* codes = p.field[0] + 1024 * (b / 4) + 512 * (b & 1);
@@ -256,11 +266,25 @@ struct Q6_K {
   static GYRE_WORD void ends(const Part& p, F* v) { v[0] = load_f16(p.field[3]); }
 };
 
+// (code - 4) * sub_scale + 127 is a byte: 3 .. 255. Modulo 256, with the scale's 6 bits n and code
+// = low + 4 high: low n + high 4 n - 32 code - 4 n + 255; each product fits a byte, so the 4 bytes
+// of a lane multiply at once.
+struct Q3_KFolded {
+  static constexpr DType kType = DType::q3_k;
+  using Family = Folded16<false>;
+  static constexpr bool kWide = true;
+  static constexpr int kZero = 127, kMax = 255;
+  static GYRE_WORD void lines(const Part& p, int b, B* w);
+  static GYRE_WORD void vectors(const Part&, int, F* v) { v[0] = v[1] = F::splat(0.0f); }
+  static GYRE_WORD void ends(const Part& p, F* v) { v[0] = load_f16(p.field[3]); }
+};
+
 struct Q3_K {
   static constexpr DType kType = DType::q3_k;
   using Family = Super16<false>;
   static constexpr bool kWide = false;
-  static constexpr int kZero = 4;
+  static constexpr int kZero = 4, kMax = 7;
+  using Swept = Q3_KFolded;
   static GYRE_WORD void lines(const Part& p, int b, B* w) {
     for (int j = 0; j < 8; ++j) {
       const B high = byte_shift_left<2>(bits_at(p.field[1] + 64 * j, b, 1));
@@ -268,23 +292,63 @@ struct Q3_K {
     }
   }
   // Group g: a nibble of byte g % 8, its two high bits at bit pair g / 4 of byte 8 + g % 4.
-  static GYRE_WORD I sub_scale(const Part& p, int g) {
+  static GYRE_WORD I sub_scale_bits(const Part& p, int g) {
     const I low = bits_of(word_line(p.field[2] + 64 * (g % 8 / 4)), 8 * (g % 4) + 4 * (g / 8), 15);
     const I high = bits_of(word_line(p.field[2] + 128), 8 * (g % 4) + 2 * (g / 4), 3);
-    return (low | shift_left<4>(high)) - I::splat(32);
+    return low | shift_left<4>(high);
   }
   static GYRE_WORD void vectors(const Part& p, int b, F* v) {
-    scale_vectors(sub_scale(p, 2 * b), v);
-    scale_vectors(sub_scale(p, 2 * b + 1), v + 2);
+    scale_vectors(sub_scale_bits(p, 2 * b) - I::splat(32), v);
+    scale_vectors(sub_scale_bits(p, 2 * b + 1) - I::splat(32), v + 2);
   }
   static GYRE_WORD void ends(const Part& p, F* v) { v[0] = load_f16(p.field[3]); }
+};
+
+GYRE_WORD void Q3_KFolded::lines(const Part& p, int b, B* w) {
+  const I bytes = I::splat(0x01010101);
+  for (int g = 0; g < 2; ++g) {
+    const I n = Q3_K::sub_scale_bits(p, 2 * b + g), four_n = shift_left<2>(n);
+    const B base = B::splat(kSignedBytes ? 127 : 255) - as_bytes(four_n * bytes);
+    for (int j = 4 * g; j < 4 * g + 4; ++j) {
+      const B low = pair_bits(p.field[0], b, j), high = bits_at(p.field[1] + 64 * j, b, 1);
+      const B code = low | byte_shift_left<2>(high);
+      const B products = as_bytes(as_int(low) * n) + as_bytes(as_int(high) * four_n);
+      w[j] = products + base - byte_shift_left<5>(code);
+    }
+  }
+}
+
+// code * sub_scale <= 45 is a byte; the 4 bytes of a lane multiply at once.
+struct Q2_KFolded {
+  static constexpr DType kType = DType::q2_k;
+  using Family = Folded16<true>;
+  static constexpr bool kWide = false;
+  static constexpr int kZero = 0, kMax = 45;
+  static GYRE_WORD void lines(const Part& p, int b, B* w) {
+    const I word = word_line(p.field[1] + 64 * (b / 2));
+    for (int g = 0; g < 2; ++g) {
+      const I n = bits_of(word, 16 * (b & 1) + 8 * g, 15);
+      for (int j = 4 * g; j < 4 * g + 4; ++j)
+        w[j] = as_bytes(as_int(pair_bits(p.field[0], b, j)) * n);
+    }
+  }
+  static GYRE_WORD void vectors(const Part& p, int b, F* v) {
+    const I word = word_line(p.field[1] + 64 * (b / 2));
+    v[0] = to_float(bits_of(word, 16 * (b & 1) + 4, 15));
+    v[1] = to_float(bits_of(word, 16 * (b & 1) + 12, 15));
+  }
+  static GYRE_WORD void ends(const Part& p, F* v) {
+    v[0] = load_f16(p.field[2]);
+    v[1] = -load_f16(p.field[2] + 32);
+  }
 };
 
 struct Q2_K {
   static constexpr DType kType = DType::q2_k;
   using Family = Super16<true>;
   static constexpr bool kWide = false;
-  static constexpr int kZero = 0;
+  static constexpr int kZero = 0, kMax = 3;
+  using Swept = Q2_KFolded;
   static GYRE_WORD void lines(const Part& p, int b, B* w) {
     for (int j = 0; j < 8; ++j) w[j] = pair_bits(p.field[0], b, j);
   }

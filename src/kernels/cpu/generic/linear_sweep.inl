@@ -6,8 +6,8 @@
 
 constexpr uint32_t kLanes = kPanelRows;
 constexpr uint32_t kSegmentBlocks = kSegment / kActBlock;
-constexpr uint32_t kMaxTile = 96;        // columns of one tile
-constexpr uint32_t kMaxCells = 96 * 64;  // blocks times columns of one pass over K
+constexpr uint32_t kMaxTile = kTileColumnsMax;
+constexpr uint32_t kMaxCells = kMaxTile * 64;  // blocks times columns of one pass over K
 constexpr int kMaxVectors = 6;
 
 // What the columns of a tile bring to each block, [block][column].
@@ -73,8 +73,9 @@ void fill_cells(const Activations& a, uint32_t begin, uint32_t blocks, uint32_t 
       const size_t to = size_t{b} * n + c;
       const I sum0 = load_i(low + c), sum1 = load_i(low + a.stride + c);
       const F scale = load_f(d + c);
-      if constexpr (Family::kChains == 2) {
-        store(cells.start[0] + to, magic - sum0 * zero);
+      if constexpr (Family::kPairs) {
+        const I first_sum = Family::kChains == 2 ? sum0 : sum0 + sum1;
+        store(cells.start[0] + to, magic - first_sum * zero);
         store(cells.start[1] + to, magic - sum1 * zero);
         if constexpr (Family::kHasX) store(cells.x + to, scale * to_float(sum0));
         if constexpr (Family::kHasY) store(cells.y + to, scale * to_float(sum1));
@@ -87,56 +88,70 @@ void fill_cells(const Activations& a, uint32_t begin, uint32_t blocks, uint32_t 
   }
 }
 
-template <bool kWide>
-GYRE_WORD I dot_line(I acc, B w, I x) {
-  if constexpr (kWide) return dot4_wide(acc, w, x);
-  return dot4(acc, w, x);
-}
-
 // One chain of one block: u of N columns and P panels; lines(p, j) come from `source`.
-template <class Family, bool kWide, int kChain, int P, int N, class Source>
-GYRE_WORD void dot_chain(const Source& source, const F (*v)[Family::kVectors], const View& a,
-                         F (*u)[P]) {
+template <class Format, int kChain, int P, int N, class Source>
+GYRE_WORD void dot_chain(const Source& source, const F (*v)[Format::Family::kVectors],
+                         const View& a, F (*u)[P]) {
+  using Family = typename Format::Family;
   constexpr int kLines = 8 / Family::kChains;
-  I acc[N][P];
+  Dots<Format::kWide, Format::kMax> dots[N][P];
   GYRE_UNROLL
   for (int n = 0; n < N; ++n) {
     GYRE_UNROLL
-    for (int p = 0; p < P; ++p) acc[n][p] = I::splat(a.start[kChain][n]);
+    for (int p = 0; p < P; ++p) dots[n][p].start(I::splat(a.start[kChain][n]));
   }
   GYRE_UNROLL
-  for (int j = kChain * kLines; j < (kChain + 1) * kLines; ++j) {
+  for (int j = 0; j < kLines; ++j) {
     B w[P];
     GYRE_UNROLL
-    for (int p = 0; p < P; ++p) w[p] = source.line(p, j);
+    for (int p = 0; p < P; ++p) w[p] = source.line(p, kChain * kLines + j);
     GYRE_UNROLL
     for (int n = 0; n < N; ++n) {
-      const I x = keep(splat4(a.q + n * kActBlock + 4 * j));
+      const I x = keep(splat4(a.q + n * kActBlock + 4 * (kChain * kLines + j)));
       GYRE_UNROLL
-      for (int p = 0; p < P; ++p) acc[n][p] = dot_line<kWide>(acc[n][p], w[p], x);
+      for (int p = 0; p < P; ++p) dots[n][p].add(j, w[p], x);
     }
   }
   GYRE_UNROLL
   for (int n = 0; n < N; ++n) {
-    const Column c = a.column<Family>(n);
+    const Column c = a.template column<Family>(n);
     GYRE_UNROLL
-    for (int p = 0; p < P; ++p) Family::template chain<kChain>(acc[n][p], v[p], c, u[n][p]);
+    for (int p = 0; p < P; ++p) {
+      dots[n][p].finish();
+      Family::template chain<kChain>(dots[n][p].sum, v[p], c, u[n][p]);
+    }
   }
 }
 
-// One block's part of the segment's sums.
-template <class Family, bool kWide, int P, int N, class Source>
-GYRE_WORD void add_block(const Source& source, const View& a, F (*s)[P], F (*t)[P]) {
+// One block's part of the segment's sum s.
+template <class Format, int P, int N, class Source>
+GYRE_WORD void add_block(const Source& source, const View& a, F (*s)[P]) {
+  using Family = typename Format::Family;
   F v[P][Family::kVectors], u[N][P];
   GYRE_UNROLL
   for (int p = 0; p < P; ++p) source.vectors(p, v[p]);
-  dot_chain<Family, kWide, 0, P, N>(source, v, a, u);
-  if constexpr (Family::kChains == 2) dot_chain<Family, kWide, 1, P, N>(source, v, a, u);
+  dot_chain<Format, 0, P, N>(source, v, a, u);
+  if constexpr (Family::kChains == 2) dot_chain<Format, 1, P, N>(source, v, a, u);
   GYRE_UNROLL
   for (int n = 0; n < N; ++n) {
-    const Column c = a.column<Family>(n);
+    const Column c = a.template column<Family>(n);
     GYRE_UNROLL
-    for (int p = 0; p < P; ++p) Family::close(u[n][p], v[p], c, s[n][p], t[n][p]);
+    for (int p = 0; p < P; ++p) Family::close(u[n][p], v[p], c, s[n][p]);
+  }
+}
+
+// One block's part of the segment's t.
+template <class Format, int P, int N, class Source>
+GYRE_WORD void add_minima(const Source& source, const View& a, F (*t)[P]) {
+  using Family = typename Format::Family;
+  F v[P][Family::kVectors];
+  GYRE_UNROLL
+  for (int p = 0; p < P; ++p) source.vectors(p, v[p]);
+  GYRE_UNROLL
+  for (int n = 0; n < N; ++n) {
+    const Column c = a.template column<Family>(n);
+    GYRE_UNROLL
+    for (int p = 0; p < P; ++p) Family::minima(v[p], c, t[n][p]);
   }
 }
 
@@ -161,13 +176,27 @@ struct UnpackedBlock {
   }
 };
 
-template <class Family, bool kWide, int P, int N>
+// The arithmetic of a sweep, whatever format the lines were unpacked from.
+template <class FamilyOf, bool kWideOf, int kMaxOf>
+struct SweptFormat {
+  using Family = FamilyOf;
+  static constexpr bool kWide = kWideOf;
+  static constexpr int kMax = kMaxOf;
+};
+
+// Minima first, in a loop of their own: both sums at once would not fit the registers.
+template <class Format, int P, int N>
 void sweep(const Unpacked& segment, uint32_t blocks, View a, float (*out)[kTilePanels][kLanes]) {
+  using Family = typename Format::Family;
   F s[N][P], t[N][P];
-  clear<P, N>(s);
   clear<P, N>(t);
+  if constexpr (Family::kHasT) {
+    for (uint32_t b = 0; b < blocks; ++b)
+      add_minima<Format, P, N>(UnpackedBlock<Family>{segment, b}, a.at(b, 0), t);
+  }
+  clear<P, N>(s);
   for (uint32_t b = 0; b < blocks; ++b) {
-    add_block<Family, kWide, P, N>(UnpackedBlock<Family>{segment, b}, a, s, t);
+    add_block<Format, P, N>(UnpackedBlock<Family>{segment, b}, a, s);
     a = a.at(1, 0);
   }
   GYRE_UNROLL
@@ -179,32 +208,52 @@ void sweep(const Unpacked& segment, uint32_t blocks, View a, float (*out)[kTileP
   }
 }
 
-template <class Family, bool kWide, int P>
+// What to prefetch during a sweep: the panels' next segments, and where outputs will go (null
+// before the last segment).
+struct Ahead {
+  const uint8_t* at[kTilePanels];
+  uint32_t lines;
+  const float* y;
+  size_t ldy;
+
+  GYRE_WORD void outputs(uint32_t begin, uint32_t end) const {
+    for (uint32_t c = begin; y != nullptr && c < end; ++c) {
+      prefetch(y + c * ldy);
+      prefetch(y + c * ldy + kTilePanels * kLanes - 1);
+    }
+  }
+};
+
+template <class Format, int P>
 void sweep_columns(const Unpacked& segment, uint32_t blocks, const View& a, uint32_t n,
-                   float (*out)[kTilePanels][kLanes]) {
-  constexpr int kMost = Family::kHasT ? kTileColumnsWithT : kTileColumns;
+                   const Ahead& ahead, float (*out)[kTilePanels][kLanes]) {
+  constexpr int kMost = Format::Family::kChains == 2 ? kTileColumnsOfPairs : kTileColumns;
   const uint32_t tiles = (n + kMost - 1) / kMost;
   for (uint32_t i = 0; i < tiles; ++i) {
     const uint32_t c = n * i / tiles, width = n * (i + 1) / tiles - c;
     const View view = a.at(0, c);
+    for (uint32_t l = ahead.lines * i / tiles; l < ahead.lines * (i + 1) / tiles; ++l) {
+      for (int p = 0; p < P; ++p) prefetch(ahead.at[p] + 64 * l);
+    }
+    ahead.outputs(c, c + width);
     switch (width) {
       case 1:
-        sweep<Family, kWide, P, 1>(segment, blocks, view, out + c);
+        sweep<Format, P, 1>(segment, blocks, view, out + c);
         break;
       case 2:
-        sweep<Family, kWide, P, 2>(segment, blocks, view, out + c);
+        sweep<Format, P, 2>(segment, blocks, view, out + c);
         break;
       case 3:
-        sweep<Family, kWide, P, 3>(segment, blocks, view, out + c);
+        sweep<Format, P, 3>(segment, blocks, view, out + c);
         break;
       case 4:
-        sweep<Family, kWide, P, 4>(segment, blocks, view, out + c);
+        sweep<Format, P, 4>(segment, blocks, view, out + c);
         break;
       case 5:
-        sweep < Family, kWide, P, kMost<5 ? kMost : 5>(segment, blocks, view, out + c);
+        sweep < Format, P, kMost<5 ? kMost : 5>(segment, blocks, view, out + c);
         break;
       default:
-        sweep<Family, kWide, P, kMost>(segment, blocks, view, out + c);
+        sweep<Format, P, kMost>(segment, blocks, view, out + c);
         break;
     }
   }
@@ -254,7 +303,8 @@ GYRE_WORD void stream_segment(const Part& part, uint32_t blocks, View a, const u
   for (uint32_t b = 0; b < blocks; ++b) {
     for (uint32_t i = 0; i < ahead_lines; ++i) prefetch(ahead + 64 * (b * ahead_lines + i));
     const PackedBlock<Format> block(part, static_cast<int>(b));
-    add_block<Family, Format::kWide, 1, N>(block, a, s, t);
+    add_block<Format, 1, N>(block, a, s);
+    if constexpr (Family::kHasT) add_minima<Format, 1, N>(block, a, t);
     a = a.at(1, 0);
   }
   F ends[2] = {};

@@ -21,8 +21,8 @@ struct B {
     return {s, s};
   }
 };
-// The linear kernels' tile: panels, columns, columns where minima need sums of their own.
-inline constexpr int kTilePanels = 1, kTileColumns = 4, kTileColumnsWithT = 4;
+// The linear kernels' tile: panels, columns, columns of formats with two dots a block.
+inline constexpr int kTilePanels = 1, kTileColumns = 4, kTileColumnsOfPairs = 4;
 #if defined(GYRE_TARGET_avxvnni)
 inline constexpr bool kSignedBytes = false;
 #else
@@ -193,6 +193,37 @@ GYRE_WORD I dot4_wide(I acc, B w, I x) {
 }
 #endif
 
+// One int32 dot per lane over the lines of a block, in the order add() gets them. Codes are at most
+// kMaxCode, or any byte where kWide. Without VNNI, pairs of products add up in 16 bits as long as
+// these hold them.
+template <bool kWide, int kMaxCode>
+struct Dots {
+#if defined(GYRE_TARGET_avxvnni)
+  static constexpr int kRun = 1;
+#else
+  static constexpr int kFit = 32767 / (2 * 127 * kMaxCode);
+  static constexpr int kRun = kWide || kFit < 2 ? 1 : kFit < 4 ? 2 : kFit < 8 ? 4 : 8;
+#endif
+  I sum, pairs;
+  bool open = false;
+  GYRE_WORD void start(I from) { sum = from; }
+  GYRE_WORD void add(int j, B w, I x) {
+    if constexpr (kRun == 1) {
+      sum = kWide ? dot4_wide(sum, w, x) : dot4(sum, w, x);
+      return;
+    }
+    const I p = {_mm256_maddubs_epi16(w.a, x.a), _mm256_maddubs_epi16(w.b, x.b)};
+    pairs = open ? I{_mm256_add_epi16(pairs.a, p.a), _mm256_add_epi16(pairs.b, p.b)} : p;
+    open = true;
+    if (j % kRun == kRun - 1) finish();
+  }
+  GYRE_WORD void finish() {
+    if (!open) return;
+    const __m256i one = _mm256_set1_epi16(1);
+    sum = sum + I{_mm256_madd_epi16(pairs.a, one), _mm256_madd_epi16(pairs.b, one)};
+    open = false;
+  }
+};
 GYRE_WORD I keep(I x) { return x; }
 GYRE_WORD F low_of_pair(I x) { return from_bits(shift_left<16>(x)); }
 GYRE_WORD F high_of_pair(I x) { return from_bits(x & I::splat(-0x10000)); }
@@ -217,6 +248,7 @@ GYRE_WORD B operator&(B x, B y) { return as_bytes(as_int(x) & as_int(y)); }
 GYRE_WORD B operator|(B x, B y) { return as_bytes(as_int(x) | as_int(y)); }
 GYRE_WORD B operator^(B x, B y) { return as_bytes(as_int(x) ^ as_int(y)); }
 GYRE_WORD B operator+(B x, B y) { return {_mm256_add_epi8(x.a, y.a), _mm256_add_epi8(x.b, y.b)}; }
+GYRE_WORD B operator-(B x, B y) { return {_mm256_sub_epi8(x.a, y.a), _mm256_sub_epi8(x.b, y.b)}; }
 template <int n>
 GYRE_WORD B byte_shift_right(B x) {
   return as_bytes(shift_right<n>(as_int(x))) & B::splat(0xff >> n);

@@ -17,8 +17,8 @@ struct B {
   __m512i v;
   static GYRE_WORD B splat(uint8_t x) { return {_mm512_set1_epi8(static_cast<char>(x))}; }
 };
-// The linear kernels' tile: panels, columns, columns where minima need sums of their own.
-inline constexpr int kTilePanels = 2, kTileColumns = 6, kTileColumnsWithT = 4;
+// The linear kernels' tile: panels, columns, columns of formats with two dots a block.
+inline constexpr int kTilePanels = 2, kTileColumns = 6, kTileColumnsOfPairs = 4;
 inline constexpr bool kSignedBytes = false;
 #if defined(GYRE_TARGET_avx512)
 inline constexpr bool kBf16Dot = true;  // fma_pair_native is one instruction
@@ -117,6 +117,15 @@ GYRE_WORD I splat4(const void* p) {
 GYRE_WORD I dot4(I acc, B w, I x) { return {_mm512_dpbusd_epi32(acc.v, w.v, x.v)}; }
 GYRE_WORD I dot4_wide(I acc, B w, I x) { return dot4(acc, w, x); }
 
+// One int32 dot per lane over the lines of a block, in the order add() gets them. Codes are at most
+// kMaxCode, or any byte where kWide. acc() needs finish() first.
+template <bool kWide, int kMaxCode>
+struct Dots {
+  I sum;
+  GYRE_WORD void start(I from) { sum = from; }
+  GYRE_WORD void add(int, B w, I x) { sum = kWide ? dot4_wide(sum, w, x) : dot4(sum, w, x); }
+  GYRE_WORD void finish() {}
+};
 GYRE_WORD I keep(I a) {
   asm("" : "+v"(a.v));
   return a;
@@ -143,6 +152,7 @@ GYRE_WORD B operator&(B a, B b) { return {_mm512_and_si512(a.v, b.v)}; }
 GYRE_WORD B operator|(B a, B b) { return {_mm512_or_si512(a.v, b.v)}; }
 GYRE_WORD B operator^(B a, B b) { return {_mm512_xor_si512(a.v, b.v)}; }
 GYRE_WORD B operator+(B a, B b) { return {_mm512_add_epi8(a.v, b.v)}; }
+GYRE_WORD B operator-(B a, B b) { return {_mm512_sub_epi8(a.v, b.v)}; }
 template <int n>
 GYRE_WORD B byte_shift_right(B a) {
   return B{_mm512_srli_epi16(a.v, n)} & B::splat(0xff >> n);

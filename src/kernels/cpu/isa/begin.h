@@ -12,7 +12,7 @@
 // need no alignment, except those of load_line and store_line (64 bytes).
 //
 //   F::splat I::splat B::splat; a + b, a - b, a * b on F and I; a / b, -a on F; a & b, a | b, a ^ b
-//   on I; a & b, a | b, a ^ b, a + b (bytes, wrapping) on B
+//   on I; a & b, a | b, a ^ b, a + b, a - b (bytes, wrapping) on B
 //   load_f load_i, store(p, F), store(p, I)     load_first(p, n) store_first(p, v, n): n <= 16
 //   load_u8 load_i8 load_u16: 16 integers, widened       load_f16 load_bf16: 16 halves as F
 //   store_i8 store_u16: the low bits of each lane
@@ -24,6 +24,7 @@
 //   sum_lanes(F): the contract's tree 8, 4, 2, 1   sum_lanes(I)  max_lanes(I): signed
 //   splat4(p): 4 bytes in every lane
 //   dot4(acc, w, x): acc + the 4 products of w's unsigned and x's signed bytes of a lane, exact
+//   Dots<wide, max code>: dot4 over the lines of a block
 //   low_of_pair high_of_pair: the bf16 in the low / high half of a lane of I, as F
 //   fma_pair(s, w, x): s = fma(high, high, s), then fma(low, low, s): the contract's bf16 step
 //   keep(I): stays in a register, so that its load isn't repeated by each user

@@ -27,8 +27,8 @@ struct B {
     return {{s, s, s, s}};
   }
 };
-// The linear kernels' tile: panels, columns, columns where minima need sums of their own.
-inline constexpr int kTilePanels = 1, kTileColumns = 4, kTileColumnsWithT = 4;
+// The linear kernels' tile: panels, columns, columns of formats with two dots a block.
+inline constexpr int kTilePanels = 1, kTileColumns = 4, kTileColumnsOfPairs = 4;
 inline constexpr bool kSignedBytes = true;
 inline constexpr bool kBf16Dot = false;
 
@@ -167,6 +167,15 @@ GYRE_WORD I dot4(I acc, B w, I x)
     GYRE_EACH(I, vdotq_s32(acc.v[i], vreinterpretq_s8_u8(w.v[i]), vreinterpretq_s8_s32(x.v[i])))
 GYRE_WORD I dot4_wide(I acc, B w, I x) { return dot4(acc, w, x); }
 
+// One int32 dot per lane over the lines of a block, in the order add() gets them. Codes are at most
+// kMaxCode, or any byte where kWide. acc() needs finish() first.
+template <bool kWide, int kMaxCode>
+struct Dots {
+  I sum;
+  GYRE_WORD void start(I from) { sum = from; }
+  GYRE_WORD void add(int, B w, I x) { sum = kWide ? dot4_wide(sum, w, x) : dot4(sum, w, x); }
+  GYRE_WORD void finish() {}
+};
 GYRE_WORD I keep(I x) { return x; }
 GYRE_WORD F low_of_pair(I x) { return from_bits(shift_left<16>(x)); }
 GYRE_WORD F high_of_pair(I x) { return from_bits(x & I::splat(-0x10000)); }
@@ -186,6 +195,7 @@ GYRE_WORD B operator&(B x, B y) GYRE_EACH(B, vandq_u8(x.v[i], y.v[i]))
 GYRE_WORD B operator|(B x, B y) GYRE_EACH(B, vorrq_u8(x.v[i], y.v[i]))
 GYRE_WORD B operator^(B x, B y) GYRE_EACH(B, veorq_u8(x.v[i], y.v[i]))
 GYRE_WORD B operator+(B x, B y) GYRE_EACH(B, vaddq_u8(x.v[i], y.v[i]))
+GYRE_WORD B operator-(B x, B y) GYRE_EACH(B, vsubq_u8(x.v[i], y.v[i]))
 template <int n>
 GYRE_WORD B byte_shift_right(B x) GYRE_EACH(B, vshrq_n_u8(x.v[i], n))
 template <int n>
