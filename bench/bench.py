@@ -181,6 +181,7 @@ class ModelBench:
 
     def run(self):
         result = {"model": self.model, "file_mib": os.path.getsize(ROOT / self.model) / 2**20}
+        result |= {"prompt": self.args.prompt, "gen": self.args.gen}
         result["answers"] = self.check_answers()
         result["flash"] = flash = self.choose_flash()
         result["threads"] = {threads: self.interleaved(threads, flash) for threads in (1, 2)}

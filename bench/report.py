@@ -62,6 +62,10 @@ def ratio(a, b):
     return f"{a / b:.2f}x" if b else "-"
 
 
+def count(number, noun):
+    return f"{number} {noun}" + ("" if int(number) == 1 else "s")
+
+
 def share(a, b):
     return f"{a / b:.0%}" if b else "-"
 
@@ -89,7 +93,7 @@ def model_section(m, peak_of):
         ours, theirs = pair["gyre"], pair["llama"]
         peak = peak_of.get(ours["isa"], 0) * 1e9 * int(threads)
         work = ours["prefill_tokens_per_s"] * m["prefill_macs"]
-        rows.append([f"prefill 512, {threads} threads", speed(ours["prefill_tokens_per_s"]),
+        rows.append([f"prefill {m['prompt']}, {count(threads, 'thread')}", speed(ours["prefill_tokens_per_s"]),
                      speed(theirs["prefill_tokens_per_s"]),
                      ratio(ours["prefill_tokens_per_s"], theirs["prefill_tokens_per_s"]),
                      share(work, peak) + " of the int8 peak"])
@@ -97,7 +101,7 @@ def model_section(m, peak_of):
             limit = ""
             if batch == "1":
                 limit = share(ours["read_gb_per_s"], ours["measured_read_gb_per_s"]) + " of the read rate"
-            rows.append([f"decode 128, {batch} stream{'s' if batch != '1' else ''}, {threads} threads",
+            rows.append([f"decode {m['gen']}, {count(batch, 'stream')}, {count(threads, 'thread')}",
                          speed(ours["decode"][batch]), speed(theirs["decode"][batch]),
                          ratio(ours["decode"][batch], theirs["decode"][batch]), limit])
     lines += table(["tokens a second", "Gyre", "llama.cpp", "ratio", "Gyre's share of the limit"], rows)
@@ -121,7 +125,7 @@ def neighbours(m):
     rows = []
     for name, busy in m["neighbours"].items():
         engine, threads = name.split()
-        rows.append([f"{'Gyre' if engine == 'gyre' else 'llama.cpp'}, {threads} threads", speed(quiet[name]),
+        rows.append([f"{'Gyre' if engine == 'gyre' else 'llama.cpp'}, {count(threads, 'thread')}", speed(quiet[name]),
                      speed(busy), share(busy, m["neighbours"][f"{engine} 1"]),
                      share(busy, quiet[f"{engine} 1"])])
     return table(["decode beside one busy process a core", "quiet", "busy", "of its 1 thread, busy too",
@@ -165,7 +169,7 @@ def markdown(results):
         lines += ["**Other processes disturbed this run: do not quote.**", ""]
     lines += [
         f"Taken {results['date']} at commit {results['commit']} by `./dev bench`: engines in turns, "
-        f"{results['rounds']} rounds, medians. Load average before: {results['load_average']:.2f}; "
+        f"{count(results['rounds'], 'round')}, medians. Load average before: {results['load_average']:.2f}; "
         f"other processes between the rounds: {results['foreign']['mean']:.0%} of the CPUs. "
         "Figures drift between machines; the ratios are what counts.",
         "",
