@@ -19,8 +19,8 @@
 #include "kernels/cpu/generic/linear_prepare.inl"
 // clang-format on
 
-// Up to this many columns, panels are streamed once without unpacking them to memory.
-constexpr uint32_t kStreamColumns = 4;
+// From this many columns on, a format's Swept policy is used.
+constexpr uint32_t kFoldColumns = 24;
 
 GYRE_WORD View view_of(const Call& call, const Range& r, uint32_t first_block) {
   const Activations& x = call.x;
@@ -135,8 +135,11 @@ void multiply_quantised(const Call& call, const Range& r) {
     case 4:
       return stream_panels<Format, 4>(call, r);
     default:
-      return multiply_tile<typename Format::Swept>(call, r);
+      break;
   }
+  // A costlier unpacking pays only if many columns share it.
+  if (r.columns < kFoldColumns) return multiply_tile<Format>(call, r);
+  multiply_tile<typename Format::Swept>(call, r);
 }
 
 void multiply_range(const Call& call, const Range& r) {

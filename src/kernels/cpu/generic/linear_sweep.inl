@@ -218,8 +218,8 @@ struct Ahead {
 
   GYRE_WORD void outputs(uint32_t begin, uint32_t end) const {
     for (uint32_t c = begin; y != nullptr && c < end; ++c) {
-      prefetch(y + c * ldy);
-      prefetch(y + c * ldy + kTilePanels * kLanes - 1);
+      prefetch_l2(y + c * ldy);
+      prefetch_l2(y + c * ldy + kTilePanels * kLanes - 1);
     }
   }
 };
@@ -233,7 +233,7 @@ void sweep_columns(const Unpacked& segment, uint32_t blocks, const View& a, uint
     const uint32_t c = n * i / tiles, width = n * (i + 1) / tiles - c;
     const View view = a.at(0, c);
     for (uint32_t l = ahead.lines * i / tiles; l < ahead.lines * (i + 1) / tiles; ++l) {
-      for (int p = 0; p < P; ++p) prefetch(ahead.at[p] + 64 * l);
+      for (int p = 0; p < P; ++p) prefetch_l2(ahead.at[p] + 64 * l);
     }
     ahead.outputs(c, c + width);
     switch (width) {

@@ -277,6 +277,7 @@ GYRE_WORD B bit_spread(const void* p) {
 }
 // 16 bytes, one for each lane, in all 4 bytes of the lane.
 GYRE_WORD B splat_lane_bytes(const void* p) { return as_bytes(load_u8(p) * I::splat(0x01010101)); }
+GYRE_WORD void prefetch_l2(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T1); }
 GYRE_WORD void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }
 GYRE_WORD F even_lanes(F x) { return {_mm256_moveldup_ps(x.a), _mm256_moveldup_ps(x.b)}; }
 GYRE_WORD F odd_lanes(F x) { return {_mm256_movehdup_ps(x.a), _mm256_movehdup_ps(x.b)}; }

@@ -18,7 +18,7 @@ struct B {
   static GYRE_WORD B splat(uint8_t x) { return {_mm512_set1_epi8(static_cast<char>(x))}; }
 };
 // The linear kernels' tile: panels, columns, columns of formats with two dots a block.
-inline constexpr int kTilePanels = 2, kTileColumns = 6, kTileColumnsOfPairs = 4;
+inline constexpr int kTilePanels = 2, kTileColumns = 6, kTileColumnsOfPairs = 6;
 inline constexpr bool kSignedBytes = false;
 #if defined(GYRE_TARGET_avx512)
 inline constexpr bool kBf16Dot = true;  // fma_pair_native is one instruction
@@ -178,6 +178,7 @@ GYRE_WORD B splat_lane_bytes(const void* p) {
 }
 GYRE_WORD I as_int(B a) { return {a.v}; }
 GYRE_WORD B as_bytes(I a) { return {a.v}; }
+GYRE_WORD void prefetch_l2(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T1); }
 GYRE_WORD void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }
 GYRE_WORD F even_lanes(F a) { return {_mm512_moveldup_ps(a.v)}; }
 GYRE_WORD F odd_lanes(F a) { return {_mm512_movehdup_ps(a.v)}; }

@@ -212,6 +212,7 @@ GYRE_WORD B bit_spread(const void* p) {
 }
 // 16 bytes, one for each lane, in all 4 bytes of the lane.
 GYRE_WORD B splat_lane_bytes(const void* p) { return as_bytes(load_u8(p) * I::splat(0x01010101)); }
+GYRE_WORD void prefetch_l2(const void* p) { __builtin_prefetch(p, 0, 2); }
 GYRE_WORD void prefetch(const void* p) { __builtin_prefetch(p); }
 GYRE_WORD F even_lanes(F x) GYRE_EACH(F, vtrn1q_f32(x.v[i], x.v[i]))
 GYRE_WORD F odd_lanes(F x) GYRE_EACH(F, vtrn2q_f32(x.v[i], x.v[i]))
