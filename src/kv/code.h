@@ -1,0 +1,45 @@
+// How a row of K or V is stored: one head's values of one position.
+//
+// A row is self-contained, so that quantising is a pure function of that row. Bytes and layouts:
+// docs/formats/kv.md. Values, no state.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "base/result.h"
+
+namespace gyre::kv {
+
+enum class CodeKind : uint8_t {
+  bf16,
+  affine,  // integers in groups with a bf16 scale and bias each (affine.h)
+  turbo,   // rotated, indices into a codebook, one f32 scale (turbo.h)
+};
+
+struct RowCode {
+  CodeKind kind = CodeKind::bf16;
+  uint32_t bits = 16;
+  uint32_t group = 0;  // affine only
+
+  bool operator==(const RowCode&) const = default;
+  // Bytes of a row of `dim` values that check_row() accepts.
+  size_t row_bytes(uint32_t dim) const;
+};
+
+// K and V of one layer.
+struct LayerCode {
+  RowCode k, v;
+  bool operator==(const LayerCode&) const = default;
+};
+
+// Bits 2, 3, 4, 5, 6, 8 of affine and turbo rows; groups 32, 64, 128.
+bool is_code_bits(uint64_t bits);
+bool is_code_group(uint64_t group);
+
+// Can rows of `dim` values be stored so? Affine: the group divides `dim`. Turbo: `dim` is a
+// multiple of 8, 32 to 1024. Errors: unsupported, beginning with `what`.
+Status check_row(const RowCode& code, uint32_t dim, const std::string& what);
+
+}  // namespace gyre::kv
