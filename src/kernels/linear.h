@@ -20,7 +20,7 @@ inline constexpr uint32_t kPanelRows = 16;  // output rows of one panel
 inline constexpr uint32_t kActBlock = 32;   // activations of one int8 block
 inline constexpr uint32_t kSegment = 256;   // K is cut in segments of this length
 // Columns that one multiply() sweeps while a panel's weights are in L1. Speed only.
-inline constexpr uint32_t kTileColumnsMax = 128;
+inline constexpr uint32_t kTileColumnsMax = 192;
 // An activation block that holds this magnitude or more (Inf and NaN too) ends its row as not
 // finite: below it no product of the canonical order can overflow on its way.
 inline constexpr float kActLimit = 0x1p100f;

@@ -5,7 +5,7 @@
 
 namespace gyre::kernels {
 
-inline constexpr size_t kLinearScratchBytes = size_t{192} << 10;
+inline constexpr size_t kLinearScratchBytes = size_t{256} << 10;
 
 // This thread's block, 64-byte aligned; its content lasts only within one kernel call.
 std::byte* linear_scratch();

@@ -46,24 +46,44 @@ constexpr uint32_t segment_bytes() {
   return static_cast<uint32_t>(segment_offset(panel_layout(Format::kType), 2) / 2);
 }
 
-// kTilePanels panels (or the last one alone) of one pass, added to scratch.out.
+// Whether the last segment's sweep may store outputs to y itself.
+GYRE_WORD bool plain_outputs_of(const LinearJob& job, uint32_t panel, uint32_t panels) {
+  return job.bias == nullptr && !job.add_to_y &&
+         (panel + panels) * kPanelRows <= job.matrix->rows();
+}
+
+// kTilePanels panels (or the last one alone) of one pass. Outputs gather in scratch.out; the last
+// segment's go to y where they are plain.
 template <class Format, int P>
 void sweep_panels(const Call& call, const Range& r, uint32_t panel, uint32_t begin, uint32_t end) {
   using Swept = SweptFormat<typename Format::Family, Format::kWide, Format::kMax>;
   constexpr uint32_t kBytes = segment_bytes<Format>();
+  constexpr size_t kColumnFloats = kTilePanels * kLanes;
+  float* gathered = call.scratch.out[0][0];
   for (uint32_t b = begin; b < end; b += kSegmentBlocks) {
     const uint32_t blocks = std::min(kSegmentBlocks, end - b);
     Ahead ahead = {{}, tuning().prefetch_bytes != 0 ? kBytes / 64 : 0, nullptr, call.job.ldy};
-    if (b + blocks == call.blocks)
-      ahead.y = call.job.y + r.column_begin * call.job.ldy + panel * kPanelRows;
+    Outputs outputs = {gathered, kColumnFloats, gathered, kColumnFloats};
+    if (b == 0) {
+      outputs.from = kZeros;
+      outputs.from_ld = 0;
+    }
+    if (b + blocks == call.blocks) {
+      float* y = call.job.y + r.column_begin * call.job.ldy + panel * kPanelRows;
+      ahead.y = y;
+      if (plain_outputs_of(call.job, panel, P)) {
+        outputs.to = y;
+        outputs.to_ld = call.job.ldy;
+      }
+    }
     for (int p = 0; p < P; ++p) {
       const Part part = part_of<Format::kType>(call.panel(panel + p), b / kSegmentBlocks, blocks);
       unpack_segment<Format>(part, blocks, p, call.scratch.unpacked);
       ahead.at[p] = part.field[0] + kBytes;
     }
-    const View view = view_of(call, r, begin).at(b - begin, 0);
-    sweep_columns<Swept, P>(call.scratch.unpacked, blocks, view, r.columns, ahead,
-                            call.scratch.out);
+    Sweep tiles = {call.scratch.unpacked, blocks, view_of(call, r, begin).at(b - begin, 0), outputs,
+                   ahead};
+    sweep_columns<Swept, P>(tiles, r.columns);
   }
 }
 
@@ -76,7 +96,6 @@ void multiply_tile(const Call& call, const Range& r) {
     fill_cells<Format>(call.x, 0, call.blocks, r.column_begin, r.columns, scratch.cells);
   for (uint32_t panel = r.panel_begin; panel < r.panel_end; panel += kTilePanels) {
     const uint32_t panels = std::min<uint32_t>(kTilePanels, r.panel_end - panel);
-    std::memset(scratch.out, 0, r.columns * sizeof scratch.out[0]);
     for (uint32_t b = 0; b < call.blocks; b += pass) {
       const uint32_t end = std::min(call.blocks, b + pass);
       if (!one_pass)
@@ -87,6 +106,7 @@ void multiply_tile(const Call& call, const Range& r) {
         sweep_panels<Format, 1>(call, r, panel, b, end);
       }
     }
+    if (plain_outputs_of(call.job, panel, panels)) continue;
     for (uint32_t c = 0; c < r.columns; ++c) {
       for (uint32_t p = 0; p < panels; ++p)
         write_output(call.job, panel + p, r.column_begin + c, load_f(scratch.out[c][p]));

@@ -10,6 +10,9 @@ constexpr uint32_t kMaxTile = kTileColumnsMax;
 constexpr uint32_t kMaxCells = kMaxTile * 64;  // blocks times columns of one pass over K
 constexpr int kMaxVectors = 6;
 
+// Outputs before the first segment.
+alignas(64) constexpr float kZeros[kTilePanels * kLanes] = {};
+
 // What the columns of a tile bring to each block, [block][column].
 struct Cells {
   int32_t start[2][kMaxCells + kLanes];
@@ -88,6 +91,13 @@ void fill_cells(const Activations& a, uint32_t begin, uint32_t blocks, uint32_t 
   }
 }
 
+// The same address, unknown to the compiler: a second load costs nothing, while a copy of the first
+// one's register may take one of the dots' slots.
+GYRE_WORD const int32_t* load_again(const int32_t* p) {
+  asm("" : "+r"(p));
+  return p;
+}
+
 // One chain of one block: u of N columns and P panels; lines(p, j) come from `source`.
 template <class Format, int kChain, int P, int N, class Source>
 GYRE_WORD void dot_chain(const Source& source, const F (*v)[Format::Family::kVectors],
@@ -96,9 +106,10 @@ GYRE_WORD void dot_chain(const Source& source, const F (*v)[Format::Family::kVec
   constexpr int kLines = 8 / Family::kChains;
   Dots<Format::kWide, Format::kMax> dots[N][P];
   GYRE_UNROLL
-  for (int n = 0; n < N; ++n) {
+  for (int p = 0; p < P; ++p) {
+    const int32_t* start = p == 0 ? a.start[kChain] : load_again(a.start[kChain]);
     GYRE_UNROLL
-    for (int p = 0; p < P; ++p) dots[n][p].start(I::splat(a.start[kChain][n]));
+    for (int n = 0; n < N; ++n) dots[n][p].start(I::splat(start[n]));
   }
   GYRE_UNROLL
   for (int j = 0; j < kLines; ++j) {
@@ -184,9 +195,43 @@ struct SweptFormat {
   static constexpr int kMax = kMaxOf;
 };
 
-// Minima first, in a loop of their own: both sums at once would not fit the registers.
+// Where a segment's sweep finds the outputs so far and where it leaves them: column n of panel p at
+// n * ld + p * kLanes.
+struct Outputs {
+  const float* from;
+  size_t from_ld;
+  float* to;
+  size_t to_ld;
+};
+
+// What to prefetch during a sweep: the panels' next segments, and where outputs will go (null
+// before the last segment).
+struct Ahead {
+  const uint8_t* at[kTilePanels];
+  uint32_t lines;
+  const float* y;
+  size_t ldy;
+
+  // The next `share` lines of each panel and the next `columns` outputs.
+  GYRE_WORD void take(uint32_t share, int panels, uint32_t columns) {
+    const uint32_t n = std::min(share, lines);
+    for (int p = 0; p < panels; ++p) {
+      for (uint32_t l = 0; l < n; ++l) prefetch_l2(at[p] + 64 * l);
+      at[p] += 64 * n;
+    }
+    lines -= n;
+    if (y == nullptr) return;
+    for (uint32_t c = 0; c < columns; ++c, y += ldy) {
+      prefetch_l2(y);
+      prefetch_l2(y + kTilePanels * kLanes - 1);
+    }
+  }
+};
+
+// One tile: N columns. Minima first, in a loop of their own: both sums at once would not fit the
+// registers.
 template <class Format, int P, int N>
-void sweep(const Unpacked& segment, uint32_t blocks, View a, float (*out)[kTilePanels][kLanes]) {
+GYRE_WORD void sweep(const Unpacked& segment, uint32_t blocks, View a, const Outputs& out) {
   using Family = typename Format::Family;
   F s[N][P], t[N][P];
   clear<P, N>(t);
@@ -204,56 +249,63 @@ void sweep(const Unpacked& segment, uint32_t blocks, View a, float (*out)[kTileP
     const F ends[2] = {load_f(segment.ends[p][0]), load_f(segment.ends[p][1])};
     GYRE_UNROLL
     for (int n = 0; n < N; ++n)
-      store(out[n][p], Family::finish(load_f(out[n][p]), s[n][p], t[n][p], ends));
+      store(
+          out.to + n * out.to_ld + p * kLanes,
+          Family::finish(load_f(out.from + n * out.from_ld + p * kLanes), s[n][p], t[n][p], ends));
   }
 }
 
-// What to prefetch during a sweep: the panels' next segments, and where outputs will go (null
-// before the last segment).
-struct Ahead {
-  const uint8_t* at[kTilePanels];
-  uint32_t lines;
-  const float* y;
-  size_t ldy;
-
-  GYRE_WORD void outputs(uint32_t begin, uint32_t end) const {
-    for (uint32_t c = begin; y != nullptr && c < end; ++c) {
-      prefetch_l2(y + c * ldy);
-      prefetch_l2(y + c * ldy + kTilePanels * kLanes - 1);
-    }
-  }
+// What the tiles of a segment have in common.
+struct Sweep {
+  const Unpacked& segment;
+  uint32_t blocks;
+  View view;  // these three advance from tile to tile
+  Outputs out;
+  Ahead ahead;
 };
 
-template <class Format, int P>
-void sweep_columns(const Unpacked& segment, uint32_t blocks, const View& a, uint32_t n,
-                   const Ahead& ahead, float (*out)[kTilePanels][kLanes]) {
-  constexpr int kMost = Format::Family::kChains == 2 ? kTileColumnsOfPairs : kTileColumns;
-  const uint32_t tiles = (n + kMost - 1) / kMost;
+template <class Format, int P, int N>
+__attribute__((noinline)) void sweep_tiles(Sweep& sweep_of, uint32_t tiles, uint32_t share) {
+  View view = sweep_of.view;
+  Outputs out = sweep_of.out;
   for (uint32_t i = 0; i < tiles; ++i) {
-    const uint32_t c = n * i / tiles, width = n * (i + 1) / tiles - c;
-    const View view = a.at(0, c);
-    for (uint32_t l = ahead.lines * i / tiles; l < ahead.lines * (i + 1) / tiles; ++l) {
-      for (int p = 0; p < P; ++p) prefetch_l2(ahead.at[p] + 64 * l);
-    }
-    ahead.outputs(c, c + width);
+    sweep_of.ahead.take(share, P, N);
+    sweep<Format, P, N>(sweep_of.segment, sweep_of.blocks, view, out);
+    view = view.at(0, N);
+    out.from += N * out.from_ld;
+    out.to += N * out.to_ld;
+  }
+  sweep_of.view = view;
+  sweep_of.out = out;
+}
+
+// Tiles of two widths, as equal as can be: the wider ones first.
+template <class Format, int P>
+void sweep_columns(Sweep& s, uint32_t n) {
+  constexpr int kMost = Format::Family::kChains == 2 ? kTileColumnsOfPairs : kTileColumns;
+  const uint32_t tiles = (n + kMost - 1) / kMost, wide = n % tiles;
+  const uint32_t share = (s.ahead.lines + tiles - 1) / tiles;
+  for (const bool first : {true, false}) {
+    const uint32_t width = n / tiles + (first ? 1 : 0), count = first ? wide : tiles - wide;
+    if (count == 0) continue;
     switch (width) {
       case 1:
-        sweep<Format, P, 1>(segment, blocks, view, out + c);
+        sweep_tiles<Format, P, 1>(s, count, share);
         break;
       case 2:
-        sweep<Format, P, 2>(segment, blocks, view, out + c);
+        sweep_tiles<Format, P, 2>(s, count, share);
         break;
       case 3:
-        sweep<Format, P, 3>(segment, blocks, view, out + c);
+        sweep_tiles<Format, P, 3>(s, count, share);
         break;
       case 4:
-        sweep<Format, P, 4>(segment, blocks, view, out + c);
+        sweep_tiles<Format, P, 4>(s, count, share);
         break;
       case 5:
-        sweep < Format, P, kMost<5 ? kMost : 5>(segment, blocks, view, out + c);
+        sweep_tiles < Format, P, kMost<5 ? kMost : 5>(s, count, share);
         break;
       default:
-        sweep<Format, P, kMost>(segment, blocks, view, out + c);
+        sweep_tiles<Format, P, kMost>(s, count, share);
         break;
     }
   }
