@@ -44,6 +44,13 @@ GYRE_WORD void add_mask_bits(const uint8_t* masks, uint8_t worth, B* w) {
 GYRE_WORD B bits_at(const uint8_t* line, int shift, uint8_t mask) {
   return as_bytes(shift_right(as_int(load_line(line)), I::splat(shift))) & B::splat(mask);
 }
+// Bits `from` of each byte moved to `to` (less than 8 places apart), the rest masked.
+GYRE_WORD B bits_moved(const uint8_t* line, int from, int to, uint8_t mask) {
+  const I a = as_int(load_line(line));
+  const I moved =
+      from >= to ? shift_right(a, I::splat(from - to)) : shift_left(a, I::splat(to - from));
+  return as_bytes(moved) & B::splat(mask);
+}
 GYRE_WORD B shifted_left(B a, int shift) {
   return as_bytes(shift_left(as_int(a), I::splat(shift)));
 }
@@ -254,7 +261,8 @@ struct Q6_K {
     const uint8_t* codes = p.field[0] + 1024 * (b / 4) + 512 * (b & 1);
     for (int j = 0; j < 8; ++j) {
       const B low = bits_at(codes + 64 * j, 4 * ((b & 3) / 2), 15);
-      w[j] = low | byte_shift_left<4>(pair_bits(p.field[1], b, j));
+      const B high = bits_moved(p.field[1] + 512 * (b / 4) + 64 * j, 2 * (b & 3), 4, 0x30);
+      w[j] = low | high;
     }
   }
   static GYRE_WORD void vectors(const Part& p, int b, F* v) {
@@ -267,7 +275,7 @@ struct Q6_K {
 };
 
 // (code - 4) * sub_scale + 127 is a byte: 3 .. 255. Modulo 256, with the scale's 6 bits n and code
-// = low + 4 high: low n + high 4 n - 32 code - 4 n + 255; each product fits a byte, so the 4 bytes
+// = low + 4 high: low n + high 4 n - 32 code - 4 n + 255; each product fits a byte, so the bytes
 // of a lane multiply at once.
 struct Q3_KFolded {
   static constexpr DType kType = DType::q3_k;
@@ -307,18 +315,18 @@ struct Q3_K {
 GYRE_WORD void Q3_KFolded::lines(const Part& p, int b, B* w) {
   const I bytes = I::splat(0x01010101);
   for (int g = 0; g < 2; ++g) {
-    const I n = Q3_K::sub_scale_bits(p, 2 * b + g), four_n = shift_left<2>(n);
-    const B base = B::splat(kSignedBytes ? 127 : 255) - as_bytes(four_n * bytes);
+    const I n = Q3_K::sub_scale_bits(p, 2 * b + g), n_twice = n | shift_left<16>(n);
+    const B base = B::splat(kSignedBytes ? 127 : 255) - as_bytes(shift_left<2>(n) * bytes);
     for (int j = 4 * g; j < 4 * g + 4; ++j) {
       const B low = pair_bits(p.field[0], b, j), high = bits_at(p.field[1] + 64 * j, b, 1);
       const B code = low | byte_shift_left<2>(high);
-      const B products = as_bytes(as_int(low) * n) + as_bytes(as_int(high) * four_n);
+      const B products = scale_bytes(low, n_twice) + scale_bytes(high, shift_left<2>(n_twice));
       w[j] = products + base - byte_shift_left<5>(code);
     }
   }
 }
 
-// code * sub_scale <= 45 is a byte; the 4 bytes of a lane multiply at once.
+// code * sub_scale <= 45 is a byte; the bytes of a lane multiply at once.
 struct Q2_KFolded {
   static constexpr DType kType = DType::q2_k;
   using Family = Folded16<true>;
@@ -327,9 +335,9 @@ struct Q2_KFolded {
   static GYRE_WORD void lines(const Part& p, int b, B* w) {
     const I word = word_line(p.field[1] + 64 * (b / 2));
     for (int g = 0; g < 2; ++g) {
-      const I n = bits_of(word, 16 * (b & 1) + 8 * g, 15);
+      const I n = bits_of(word, 16 * (b & 1) + 8 * g, 15), n_twice = n | shift_left<16>(n);
       for (int j = 4 * g; j < 4 * g + 4; ++j)
-        w[j] = as_bytes(as_int(pair_bits(p.field[0], b, j)) * n);
+        w[j] = scale_bytes(pair_bits(p.field[0], b, j), n_twice);
     }
   }
   static GYRE_WORD void vectors(const Part& p, int b, F* v) {

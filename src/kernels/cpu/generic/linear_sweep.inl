@@ -134,6 +134,48 @@ GYRE_WORD void dot_chain(const Source& source, const F (*v)[Format::Family::kVec
   }
 }
 
+// Both chains of one block side by side: more sums in flight, none of them waits in u.
+template <class Format, int P, int N, class Source>
+GYRE_WORD void dot_both_chains(const Source& source, const F (*v)[Format::Family::kVectors],
+                               const View& a, F (*u)[P]) {
+  using Family = typename Format::Family;
+  Dots<Format::kWide, Format::kMax> dots[2][N][P];
+  GYRE_UNROLL
+  for (int i = 0; i < 2; ++i) {
+    GYRE_UNROLL
+    for (int p = 0; p < P; ++p) {
+      const int32_t* start = p == 0 ? a.start[i] : load_again(a.start[i]);
+      GYRE_UNROLL
+      for (int n = 0; n < N; ++n) dots[i][n][p].start(I::splat(start[n]));
+    }
+  }
+  GYRE_UNROLL
+  for (int j = 0; j < 4; ++j) {
+    GYRE_UNROLL
+    for (int i = 0; i < 2; ++i) {
+      B w[P];
+      GYRE_UNROLL
+      for (int p = 0; p < P; ++p) w[p] = source.line(p, 4 * i + j);
+      GYRE_UNROLL
+      for (int n = 0; n < N; ++n) {
+        const I x = keep(splat4(a.q + n * kActBlock + 4 * (4 * i + j)));
+        GYRE_UNROLL
+        for (int p = 0; p < P; ++p) dots[i][n][p].add(j, w[p], x);
+      }
+    }
+  }
+  GYRE_UNROLL
+  for (int n = 0; n < N; ++n) {
+    GYRE_UNROLL
+    for (int p = 0; p < P; ++p) {
+      dots[0][n][p].finish();
+      dots[1][n][p].finish();
+      Family::template chain<0>(dots[0][n][p].sum, v[p], Column{}, u[n][p]);
+      Family::template chain<1>(dots[1][n][p].sum, v[p], Column{}, u[n][p]);
+    }
+  }
+}
+
 // One block's part of the segment's sum s.
 template <class Format, int P, int N, class Source>
 GYRE_WORD void add_block(const Source& source, const View& a, F (*s)[P]) {
@@ -141,8 +183,12 @@ GYRE_WORD void add_block(const Source& source, const View& a, F (*s)[P]) {
   F v[P][Family::kVectors], u[N][P];
   GYRE_UNROLL
   for (int p = 0; p < P; ++p) source.vectors(p, v[p]);
-  dot_chain<Format, 0, P, N>(source, v, a, u);
-  if constexpr (Family::kChains == 2) dot_chain<Format, 1, P, N>(source, v, a, u);
+  if constexpr (Family::kChains == 2 && kChainsAtOnce) {
+    dot_both_chains<Format, P, N>(source, v, a, u);
+  } else {
+    dot_chain<Format, 0, P, N>(source, v, a, u);
+    if constexpr (Family::kChains == 2) dot_chain<Format, 1, P, N>(source, v, a, u);
+  }
   GYRE_UNROLL
   for (int n = 0; n < N; ++n) {
     const Column c = a.template column<Family>(n);
@@ -303,6 +349,9 @@ void sweep_columns(Sweep& s, uint32_t n) {
         break;
       case 5:
         sweep_tiles < Format, P, kMost<5 ? kMost : 5>(s, count, share);
+        break;
+      case 6:
+        sweep_tiles < Format, P, kMost<6 ? kMost : 6>(s, count, share);
         break;
       default:
         sweep_tiles<Format, P, kMost>(s, count, share);

@@ -23,6 +23,7 @@ struct B {
 };
 // The linear kernels' tile: panels, columns, columns of formats with two dots a block.
 inline constexpr int kTilePanels = 1, kTileColumns = 4, kTileColumnsOfPairs = 4;
+inline constexpr bool kChainsAtOnce = false;
 #if defined(GYRE_TARGET_avxvnni)
 inline constexpr bool kSignedBytes = false;
 #else
@@ -243,6 +244,9 @@ GYRE_WORD void store_line(void* p, B x) {
   _mm256_store_si256(q + 1, x.b);
 }
 GYRE_WORD I as_int(B x) { return {x.a, x.b}; }
+GYRE_WORD B scale_bytes(B x, I n) {
+  return {_mm256_mullo_epi16(x.a, n.a), _mm256_mullo_epi16(x.b, n.b)};
+}
 GYRE_WORD B as_bytes(I x) { return {x.a, x.b}; }
 GYRE_WORD B operator&(B x, B y) { return as_bytes(as_int(x) & as_int(y)); }
 GYRE_WORD B operator|(B x, B y) { return as_bytes(as_int(x) | as_int(y)); }

@@ -18,7 +18,8 @@ struct B {
   static GYRE_WORD B splat(uint8_t x) { return {_mm512_set1_epi8(static_cast<char>(x))}; }
 };
 // The linear kernels' tile: panels, columns, columns of formats with two dots a block.
-inline constexpr int kTilePanels = 2, kTileColumns = 6, kTileColumnsOfPairs = 6;
+inline constexpr int kTilePanels = 2, kTileColumns = 7, kTileColumnsOfPairs = 4;
+inline constexpr bool kChainsAtOnce = true;  // the two dots of a block side by side
 inline constexpr bool kSignedBytes = false;
 #if defined(GYRE_TARGET_avx512)
 inline constexpr bool kBf16Dot = true;  // fma_pair_native is one instruction
@@ -177,6 +178,7 @@ GYRE_WORD B splat_lane_bytes(const void* p) {
   return {_mm512_mullo_epi32(load_u8(p).v, _mm512_set1_epi32(0x01010101))};
 }
 GYRE_WORD I as_int(B a) { return {a.v}; }
+GYRE_WORD B scale_bytes(B a, I n) { return {_mm512_mullo_epi16(a.v, n.v)}; }
 GYRE_WORD B as_bytes(I a) { return {a.v}; }
 GYRE_WORD void prefetch_l2(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T1); }
 GYRE_WORD void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }

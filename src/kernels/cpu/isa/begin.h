@@ -31,7 +31,8 @@
 //   load_line store_line: B     nibble_low nibble_high: 4 bits of each byte
 //   byte_shift_right<n>(B) byte_shift_left<n>(B): within bytes      look_up(table16, B): by nibble
 //   bit_spread(p): 64 bits at p -> bytes 0 or 0xff     splat_lane_bytes(p): 16 bytes, each in its
-//   lane's 4 bytes     as_bytes(I) as_int(B): the same bits     prefetch(p) prefetch_l2(p)
+//   lane's 4 bytes     scale_bytes(B, I n): each byte times n, which is in both halves of its lane;
+//   products fit a byte     as_bytes(I) as_int(B): the same bits     prefetch(p) prefetch_l2(p)
 //   even_lanes odd_lanes(F): lanes 2i and 2i + 1 both become lane 2i (2i + 1)
 // dot4 takes codes up to 127; dot4_wide takes codes up to 255, as code - 128 where kSignedBytes.
 #pragma once

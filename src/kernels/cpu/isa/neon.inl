@@ -29,6 +29,7 @@ struct B {
 };
 // The linear kernels' tile: panels, columns, columns of formats with two dots a block.
 inline constexpr int kTilePanels = 1, kTileColumns = 4, kTileColumnsOfPairs = 4;
+inline constexpr bool kChainsAtOnce = false;
 inline constexpr bool kSignedBytes = true;
 inline constexpr bool kBf16Dot = false;
 
@@ -190,6 +191,9 @@ GYRE_WORD void store_line(void* p, B x) {
   for (int i = 0; i < 4; ++i) vst1q_u8(static_cast<uint8_t*>(p) + 16 * i, x.v[i]);
 }
 GYRE_WORD I as_int(B x) GYRE_EACH(I, vreinterpretq_s32_u8(x.v[i]))
+GYRE_WORD B scale_bytes(B x, I n)
+    GYRE_EACH(B, vreinterpretq_u8_u16(vmulq_u16(vreinterpretq_u16_u8(x.v[i]),
+                                                vreinterpretq_u16_s32(n.v[i]))))
 GYRE_WORD B as_bytes(I x) GYRE_EACH(B, vreinterpretq_u8_s32(x.v[i]))
 GYRE_WORD B operator&(B x, B y) GYRE_EACH(B, vandq_u8(x.v[i], y.v[i]))
 GYRE_WORD B operator|(B x, B y) GYRE_EACH(B, vorrq_u8(x.v[i], y.v[i]))
