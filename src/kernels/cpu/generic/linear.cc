@@ -157,6 +157,20 @@ void multiply_quantised(const Call& call, const Range& r) {
     default:
       break;
   }
+  if constexpr (kStreamColumns == 8) {
+    switch (r.columns) {
+      case 5:
+        return stream_panels<Format, 5>(call, r);
+      case 6:
+        return stream_panels<Format, 6>(call, r);
+      case 7:
+        return stream_panels<Format, 7>(call, r);
+      case 8:
+        return stream_panels<Format, 8>(call, r);
+      default:
+        break;
+    }
+  }
   // A costlier unpacking pays only if many columns share it.
   if (r.columns < kFoldColumns) return multiply_tile<Format>(call, r);
   multiply_tile<typename Format::Swept>(call, r);

@@ -19,6 +19,7 @@ struct B {
 };
 // The linear kernels' tile: panels, columns, columns of formats with two dots a block.
 inline constexpr int kTilePanels = 2, kTileColumns = 7, kTileColumnsOfPairs = 4;
+inline constexpr uint32_t kStreamColumns = 8;  // up to this many, weights go straight to registers
 inline constexpr bool kChainsAtOnce = true;  // the two dots of a block side by side
 inline constexpr bool kSignedBytes = false;
 #if defined(GYRE_TARGET_avx512)

@@ -29,6 +29,7 @@ struct B {
 };
 // The linear kernels' tile: panels, columns, columns of formats with two dots a block.
 inline constexpr int kTilePanels = 1, kTileColumns = 4, kTileColumnsOfPairs = 4;
+inline constexpr uint32_t kStreamColumns = 4;  // up to this many, weights go straight to registers
 inline constexpr bool kChainsAtOnce = false;
 inline constexpr bool kSignedBytes = true;
 inline constexpr bool kBf16Dot = false;
