@@ -1,11 +1,12 @@
 // gyre generate: a prompt, a streamed answer.
 
 #include <cstdio>
+#include <ctime>
 
 #include "apps/commands.h"
 #include "apps/common.h"
 #include "engine/generate.h"
-#include "text/chat_prompt.h"
+#include "text/chat_template.h"
 
 namespace gyre::apps {
 namespace {
@@ -71,6 +72,25 @@ Result<sampling::SamplerParams> sampler_params(const GenerateFlags& f) {
   return params;
 }
 
+// The prompt as one user message, by the model's own template.
+Result<std::string> chat_prompt(const std::string& source, const std::string& prompt,
+                                const text::Tokenizer& tokenizer) {
+  const text::TokenId bos = tokenizer.bos();
+  const std::string bos_text(bos >= 0 ? tokenizer.raw(bos) : "");
+  const std::string eos_text(tokenizer.eos() >= 0 ? tokenizer.raw(tokenizer.eos()) : "");
+  GYRE_ASSIGN(const text::ChatTemplate chat,
+              text::ChatTemplate::parse(source, {bos_text, eos_text}));
+  text::ChatTemplate::RenderOptions options;
+  const std::time_t now = std::time(nullptr);
+  if (const std::tm* local = std::localtime(&now)) options.now = *local;
+  GYRE_ASSIGN(std::string out, chat.render(text::user_message_context(prompt), options));
+  // One BOS: the tokenizer adds its own where the model's metadata says so.
+  const std::vector<text::TokenId> added = tokenizer.encode("");
+  if (bos >= 0 && !added.empty() && added[0] == bos && out.starts_with(bos_text))
+    out.erase(0, bos_text.size());
+  return out;
+}
+
 Result<std::string> prompt_text(GenerateFlags& f, engine::Loaded& loaded) {
   if (!f.file.empty()) {
     GYRE_ASSIGN(f.prompt, read_text_file(f.file));
@@ -80,7 +100,7 @@ Result<std::string> prompt_text(GenerateFlags& f, engine::Loaded& loaded) {
   GYRE_ASSIGN(const std::string chat_template,
               loaded.source().get_string_or("tokenizer.chat_template", ""));
   if (chat_template.empty()) return f.prompt;  // a base model: it continues the text
-  return text::chat_prompt(chat_template, f.prompt);
+  return chat_prompt(chat_template, f.prompt, loaded.tokenizer());
 }
 
 Json to_json(const GenerateFlags& f, const engine::Loaded& loaded,
