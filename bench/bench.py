@@ -103,7 +103,7 @@ class ModelBench:
 
     def check_answers(self):
         golden = ROOT / "tests/golden/models" / (pathlib.Path(self.model).stem + ".json")
-        ids = json.loads(golden.read_text())["ids"][:256]
+        ids = json.loads(golden.read_text())["ids"][:640]  # fewer tokens leave sampling noise near the limit
         text = ",".join(map(str, ids))
         ours = gyre("score", "-m", self.model, "--ids", text).json["logprobs"]
         theirs = peer(self.model, "--threads", 1, "--score", text).json["logprobs"]
