@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "text/jinja/interpreter.h"
 #include "text/jinja/print.h"
 
@@ -236,7 +238,8 @@ Status Interpreter::bind_parameters(const CallableObject& macro, Args& args) {
   const Statement& s = *macro.body;
   const size_t given = std::min(args.positional.size(), s.parameters.size());
   for (size_t i = 0; i < s.parameters.size(); ++i) {
-    const auto& [name, fallback] = s.parameters[i];
+    const std::string& name = s.parameters[i].first;
+    const ExprPtr& fallback = s.parameters[i].second;
     Value value = Value::undefined("parameter '" + name + "' was not provided");
     if (i < given) {
       value = args.positional[i];
