@@ -50,12 +50,11 @@ double seconds(bool own_time, int rounds, F&& work) {
 // Multiply-adds a second of one core: 12 independent chains in registers.
 #if defined(__x86_64__)
 #define GYRE_CHAIN(i) "vfmadd213ps %1, %1, %%" GYRE_WIDE #i "\n"
-#define GYRE_CHAINS                                                                      \
-  GYRE_CHAIN(4)                                                                          \
-  GYRE_CHAIN(5)                                                                          \
-  GYRE_CHAIN(6)                                                                          \
-  GYRE_CHAIN(7) GYRE_CHAIN(8) GYRE_CHAIN(9) GYRE_CHAIN(10) GYRE_CHAIN(11) GYRE_CHAIN(12) \
-      GYRE_CHAIN(13) GYRE_CHAIN(14) GYRE_CHAIN(15)
+// clang-format off
+#define GYRE_CHAINS \
+  GYRE_CHAIN(4) GYRE_CHAIN(5) GYRE_CHAIN(6) GYRE_CHAIN(7) GYRE_CHAIN(8) GYRE_CHAIN(9) \
+  GYRE_CHAIN(10) GYRE_CHAIN(11) GYRE_CHAIN(12) GYRE_CHAIN(13) GYRE_CHAIN(14) GYRE_CHAIN(15)
+// clang-format on
 #define GYRE_CHAINS_LOOP "1:\n" GYRE_CHAINS "dec %0\n jnz 1b\n"
 #define GYRE_CLOBBERS                                                                          \
   "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", \
