@@ -117,6 +117,7 @@ class ModelBench:
         same = next((i for i, (a, b) in pairs if a != b), len(ours.json["ids"]))
         return {
             "perplexity_change": change,
+            "tokens": len(ids),
             "greedy_equal": same,
             "text": ours.json["text"],
             "peak_mib": {"gyre": ours.peak_mib, "llama": theirs.peak_mib},

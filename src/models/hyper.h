@@ -20,6 +20,9 @@ struct Hyper {
 };
 Result<Hyper> read_hyper(const loaders::WeightSource& source, const std::string& architecture);
 
+// The widest arrays of one token.
+nn::StepShape step_shape(const Hyper& hyper);
+
 // An integer "<architecture>.<key>" within [low, high].
 Result<uint32_t> read_count(const loaders::WeightSource& source, const std::string& key,
                             uint64_t low, uint64_t high);

@@ -61,22 +61,11 @@ Status Llama::load(loaders::WeightSource& source, const nn::Backend& backend,
   if (experts != 0)
     return fail(ErrorCode::unsupported, "llama.expert_count", std::to_string(experts), "0");
   weights_ = std::make_unique<Weights>(source);
-  shape_.dim = info_.dim;
-  shape_.q_dim = info_.heads * info_.head_dim;
-  shape_.k_dim = info_.kv_heads * info_.head_dim;
-  shape_.v_dim = info_.kv_heads * hyper.value_dim;
-  shape_.attention_dim = info_.heads * hyper.value_dim;
-  shape_.ffn = info_.ffn;
-  shape_.q_heads = info_.heads;
-  shape_.head_dim = std::max(info_.head_dim, hyper.value_dim);
+  shape_ = step_shape(hyper);
   GYRE_TRY(load_rope(hyper));
   GYRE_ASSIGN(embedding_, weights_->matrix("token_embd.weight", info_.vocabulary, info_.dim));
   for (uint32_t l = 0; l < info_.layers; ++l) GYRE_TRY(load_layer(l, hyper, backend));
-  GYRE_ASSIGN(final_norm_.weight, weights_->vector("output_norm.weight", info_.dim));
-  final_norm_.eps = hyper.eps;
-  GYRE_ASSIGN(head_.weight,
-              weights_->optional_matrix("output.weight", info_.vocabulary, info_.dim));
-  if (!head_) head_.weight = embedding_;
+  GYRE_TRY(load_head(*embedding_, hyper.eps));
   return weights_->finish(backend, options);
 }
 

@@ -49,6 +49,9 @@ class Model {
   }
 
  protected:
+  // The final norm and the head: its own matrix, or the embedding's.
+  Status load_head(const kernels::Matrix& embedding, float eps);
+
   ModelInfo info_;
   nn::StepShape shape_;
   std::vector<kv::LayerSpec> places_;

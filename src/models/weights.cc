@@ -47,7 +47,6 @@ Result<const kernels::Matrix*> Weights::matrix(const std::string& name, uint64_t
   offsets_.push_back(total_);
   total_ += round_up(kernels::panel_bytes(view.dtype, view.cols) * kernels::panel_count(view.rows),
                      kLine);
-  parameters_ += rows * cols;
   return &matrices_.back();
 }
 
@@ -64,7 +63,6 @@ Result<const float*> Weights::vector(const std::string& name, uint64_t n) {
   GYRE_ASSIGN(Array<float> values, Array<float>::make(n, "weight vector"));
   quant::decode_row(view.dtype, view.data, values.data(), n);
   vectors_.push_back(std::move(values));
-  parameters_ += n;
   return static_cast<const float*>(vectors_.back().data());
 }
 

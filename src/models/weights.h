@@ -45,8 +45,6 @@ class Weights {
   Status finish(const nn::Backend& backend, const LoadOptions& options);
 
   loaders::WeightSource& source() { return source_; }
-  uint64_t packed_bytes() const { return total_; }
-  uint64_t parameters() const { return parameters_; }
   bool from_cache() const { return from_cache_; }
 
  private:
@@ -64,7 +62,7 @@ class Weights {
   std::deque<Array<float>> vectors_;
   os::Pages arena_;
   os::MappedFile cache_;
-  uint64_t total_ = 0, parameters_ = 0;
+  uint64_t total_ = 0;
   bool from_cache_ = false;
 };
 
