@@ -109,7 +109,7 @@ struct Model {
 // `layers` layers of `positions` positions in one range of memory, with small random operands.
 struct Setting {
   Setting(const Model& m, uint32_t positions, os::Pages& memory, uint32_t queries)
-      : layout{m.kv_heads, m.dim, m.dim, KvCode::bf16}, queries(queries) {
+      : layout{m.kv_heads, m.dim, m.dim, kBf16Code}, queries(queries) {
     const size_t per_layer = (positions + kPagePositions - 1) / kPagePositions;
     layers = std::max<size_t>(1, memory.size() / (per_layer * layout.page_bytes()));
     for (size_t i = 0; i < layers * per_layer; ++i)

@@ -183,7 +183,7 @@ class AttentionRun {
   }
 
   const AttentionKernel& kernel(const AttentionJob& job) const {
-    return job.layout.code == KvCode::bf16 ? *ops_.kernel : reference_attention_kernel;
+    return job.layout.code == kBf16Code ? *ops_.kernel : reference_attention_kernel;
   }
 
   static double cost(const AttentionJob& job) {

@@ -11,6 +11,7 @@
 
 #include "base/memory.h"
 #include "base/thread_pool.h"
+#include "kernels/codes/row_code.h"
 #include "kernels/isa.h"
 
 namespace gyre::kernels {
@@ -19,14 +20,12 @@ inline constexpr uint32_t kPagePositions = 64;
 inline constexpr uint32_t kChunkPages = 4;
 inline constexpr uint32_t kChunkPositions = kPagePositions * kChunkPages;
 
-enum class KvCode : uint8_t { bf16, f32 };  // f32: the oracle mode of the reference, tests only
-
 // The byte picture of one layer's page. K: [kv head][16-position tile][k_dim / 2][16][2]; then
 // V: [kv head][position / 2][v_dim][2]. Dimensions are even.
 struct KvLayout {
   uint32_t kv_heads = 0, k_dim = 0, v_dim = 0;
-  KvCode code = KvCode::bf16;
-  size_t element() const { return code == KvCode::bf16 ? 2 : 4; }
+  LayerCode code = kBf16Code;
+  size_t element() const { return code.k.kind == CodeKind::f32 ? 4 : 2; }
   size_t k_head_bytes() const { return size_t{kPagePositions} * k_dim * element(); }
   size_t v_head_bytes() const { return size_t{kPagePositions} * v_dim * element(); }
   size_t v_offset() const { return kv_heads * k_head_bytes(); }

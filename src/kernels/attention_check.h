@@ -23,7 +23,7 @@ struct Shape {
   uint32_t window = 0;    // 0: all
   float softcap = 0;
   bool sinks = false;
-  KvCode code = KvCode::bf16;
+  LayerCode code = kBf16Code;
   uint32_t seed = 1;
   float spread = 1;  // of the scores
 };
@@ -124,12 +124,12 @@ inline Floats attend(Row& row, const AttentionOps& ops, int threads = 1, uint32_
 // "" or what differs: attention of some shapes, and K and V as stored.
 inline std::string compare_attention(Isa isa) {
   const Shape shapes[] = {
-      {1, 3, 64, 64, 300, 0, 0, false, KvCode::bf16, 1},
-      {2, 4, 128, 128, 530, 100, 0, true, KvCode::bf16, 2},
-      {1, 1, 256, 256, 270, 0, 20.0f, false, KvCode::bf16, 3},
-      {1, 2, 64, 64, 600, 0, 0, false, KvCode::bf16, 6, 5.0f},
-      {1, 8, 512, 96, 261, 5, 0, false, KvCode::bf16, 4},
-      {3, 1, 34, 6, 100, 0, 0, false, KvCode::bf16, 5},
+      {1, 3, 64, 64, 300, 0, 0, false, kBf16Code, 1},
+      {2, 4, 128, 128, 530, 100, 0, true, kBf16Code, 2},
+      {1, 1, 256, 256, 270, 0, 20.0f, false, kBf16Code, 3},
+      {1, 2, 64, 64, 600, 0, 0, false, kBf16Code, 6, 5.0f},
+      {1, 8, 512, 96, 261, 5, 0, false, kBf16Code, 4},
+      {3, 1, 34, 6, 100, 0, 0, false, kBf16Code, 5},
   };
   for (const Shape& shape : shapes) {
     Row want(shape), got(shape, isa);

@@ -81,7 +81,7 @@ struct AttentionKernel {
 // Several workers may flag one query.
 void flag_not_finite(const AttentionJob& job, uint32_t query);
 
-// kernels/reference: also serves KvCode::f32 for every instruction set.
+// kernels/reference: also serves kF32Code for every instruction set.
 extern const AttentionKernel reference_attention_kernel;
 bool reference_store(const KvLayout& layout, std::byte* page, uint32_t position_in_page,
                      const float* k, const float* v);

@@ -59,20 +59,20 @@ TEST(Attention, EveryInstructionSetGivesTheReferenceBitsForEveryHeadDim) {
   FloatEnvironment environment;
   for (uint32_t dim : {32u, 64u, 80u, 96u, 128u, 256u, 512u}) {
     for (uint32_t group : {1u, 3u, 4u, 8u}) {
-      const Shape shape{1, group, dim, dim, 270, 0, 0, false, KvCode::bf16, dim + group};
+      const Shape shape{1, group, dim, dim, 270, 0, 0, false, kBf16Code, dim + group};
       expect_reference_bits(shape, 0, 18);
       expect_reference_bits(shape, 253, 270);  // a tile across a chunk border
     }
   }
-  expect_reference_bits({2, 2, 96, 40, 290, 0, 0, false, KvCode::bf16, 5}, 240, 290);
-  expect_reference_bits({3, 1, 34, 6, 150, 0, 0, false, KvCode::bf16, 6}, 0, 150);
+  expect_reference_bits({2, 2, 96, 40, 290, 0, 0, false, kBf16Code, 5}, 240, 290);
+  expect_reference_bits({3, 1, 34, 6, 150, 0, 0, false, kBf16Code, 6}, 0, 150);
 }
 
 TEST(Attention, EveryInstructionSetGivesTheReferenceBitsForEveryWindow) {
   FloatEnvironment environment;
   for (uint32_t window : {1u, 5u, 64u, 100u, 512u}) {
     const uint32_t length = std::max(3 * window + 70, 600u);
-    const Shape shape{1, 3, 64, 64, length, window, 0, false, KvCode::bf16, window};
+    const Shape shape{1, 3, 64, 64, length, window, 0, false, kBf16Code, window};
     expect_reference_bits(shape, 0, 66);
     expect_reference_bits(shape, 250, 300);
     expect_reference_bits(shape, length - 50, length);
@@ -82,7 +82,7 @@ TEST(Attention, EveryInstructionSetGivesTheReferenceBitsForEveryWindow) {
 TEST(Attention, EveryInstructionSetGivesTheReferenceBitsWithCapsAndSinks) {
   FloatEnvironment environment;
   for (uint32_t length : {255u, 256u, 257u, 511u, 512u, 513u, 770u}) {
-    Shape shape{2, 2, 64, 64, length, 0, 2.0f, true, KvCode::bf16, length};
+    Shape shape{2, 2, 64, 64, length, 0, 2.0f, true, kBf16Code, length};
     expect_reference_bits(shape, length - 9, length);
     shape.softcap = 0;
     shape.window = 130;
@@ -94,14 +94,14 @@ TEST(Attention, EveryInstructionSetGivesTheReferenceBitsWithCapsAndSinks) {
 TEST(Attention, EveryInstructionSetGivesTheReferenceBitsForWideScores) {
   FloatEnvironment environment;
   for (float spread : {3.0f, 5.0f, 8.0f}) {
-    expect_reference_bits({1, 4, 64, 64, 600, 0, 0, true, KvCode::bf16, 15, spread}, 500, 600);
-    expect_reference_bits({1, 2, 128, 128, 300, 0, 0, false, KvCode::bf16, 16, spread}, 200, 300);
+    expect_reference_bits({1, 4, 64, 64, 600, 0, 0, true, kBf16Code, 15, spread}, 500, 600);
+    expect_reference_bits({1, 2, 128, 128, 300, 0, 0, false, kBf16Code, 16, spread}, 200, 300);
   }
 }
 
 TEST(Attention, AnIntervalNeedNotBeCausal) {
   FloatEnvironment environment;
-  Row row({1, 2, 64, 64, 700, 0, 0, false, KvCode::bf16, 9});
+  Row row({1, 2, 64, 64, 700, 0, 0, false, kBf16Code, 9});
   for (uint32_t t = 0; t < 700; ++t) row.visible_[t] = {(t * 37) % 500, 501 + (t * 91) % 199};
   row.visible_[3] = {0, 3};  // rows of one block that see different chunks
   row.visible_[4] = {698, 700};
@@ -116,7 +116,7 @@ TEST(Attention, QueriesGetTheSameBitsInBlocksOfAnySizeOnAnyNumberOfThreads) {
   std::vector<Named> all = fast_ops();
   all.push_back({"scalar", &attention_ops(Isa::scalar)});
   for (uint32_t window : {0u, 100u}) {
-    Row row({1, 3, 32, 32, 600, window, 0, false, KvCode::bf16, 11});
+    Row row({1, 3, 32, 32, 600, window, 0, false, kBf16Code, 11});
     const Floats want = attend(row, attention_ops(Isa::scalar));
     for (const Named& some : all) {
       const bool slow = some.name == "scalar";
@@ -135,7 +135,7 @@ TEST(Attention, QueriesGetTheSameBitsInBlocksOfAnySizeOnAnyNumberOfThreads) {
 TEST(Attention, SplitOverChunksGivesTheSameBits) {
   FloatEnvironment environment;
   for (bool sinks : {false, true}) {
-    Row row({2, 4, 64, 64, 5000, 0, 0, sinks, KvCode::bf16, 12});
+    Row row({2, 4, 64, 64, 5000, 0, 0, sinks, kBf16Code, 12});
     for (uint32_t begin : {4999u, 4996u, 4980u}) {
       const Floats want = attend(row, attention_ops(Isa::scalar), 1, begin);
       for (const Named& fast : fast_ops()) {
@@ -152,7 +152,7 @@ TEST(Attention, BatchNeighboursChangeNothing) {
   std::vector<Row> rows;
   for (uint32_t i = 0; i < 5; ++i)
     rows.emplace_back(
-        Shape{1, 4, 64, 64, 50 + 700 * i, i == 2 ? 64 : 0u, 0, false, KvCode::bf16, i + 20});
+        Shape{1, 4, 64, 64, 50 + 700 * i, i == 2 ? 64 : 0u, 0, false, kBf16Code, i + 20});
   for (const Named& fast : fast_ops()) {
     ThreadPool pool(3);
     AttentionScratch scratch;
@@ -177,7 +177,7 @@ TEST(Attention, BatchNeighboursChangeNothing) {
 
 TEST(Attention, PlacesOfPagesAndUnseenPagesChangeNothing) {
   FloatEnvironment environment;
-  const Shape shape{2, 2, 64, 64, 900, 70, 0, false, KvCode::bf16, 30};
+  const Shape shape{2, 2, 64, 64, 900, 70, 0, false, kBf16Code, 30};
   Row row(shape);
   const Floats want = attend(row, attention_ops(Isa::scalar), 1, 850);
   row.place(31);
@@ -191,10 +191,10 @@ TEST(Attention, PlacesOfPagesAndUnseenPagesChangeNothing) {
 // What lies behind a row's last position is never seen, whatever is left there.
 TEST(Attention, StaleValuesPastTheIntervalChangeNothing) {
   FloatEnvironment environment;
-  Row row({1, 4, 64, 64, 300, 0, 0, false, KvCode::bf16, 40});
+  Row row({1, 4, 64, 64, 300, 0, 0, false, kBf16Code, 40});
   for (const Named& fast : fast_ops()) {
     const Floats before = attend(row, *fast.ops, 1, 270, 271);
-    Row other({1, 4, 64, 64, 300, 0, 0, false, KvCode::bf16, 40});
+    Row other({1, 4, 64, 64, 300, 0, 0, false, kBf16Code, 40});
     for (uint32_t t = 271; t < 300; ++t) {
       for (uint32_t d = 0; d < 64; ++d) other.k_[t * 64 + d] = 1e30f, other.v_[t * 64 + d] = -1e30f;
       ASSERT_TRUE(other.put(t, Isa::scalar));
@@ -208,7 +208,7 @@ TEST(Attention, StaleValuesPastTheIntervalChangeNothing) {
 // magnitudes), exp (2^-23). Weights appear above and below the division, values at most v_max.
 void expect_near_double(Row& row, uint32_t begin) {
   const Shape& s = row.shape();
-  const bool bf16 = s.code == KvCode::bf16;
+  const bool bf16 = s.code == kBf16Code;
   const auto rounded = [&](float x) {
     return bf16 ? double{bf16_to_f32(f32_to_bf16_operand(x))} : double{x};
   };
@@ -251,7 +251,7 @@ void expect_near_double(Row& row, uint32_t begin) {
 
 TEST(Attention, TheReferenceAgreesWithDouble) {
   FloatEnvironment environment;
-  for (KvCode code : {KvCode::bf16, KvCode::f32}) {
+  for (LayerCode code : {kBf16Code, kF32Code}) {
     for (Shape shape : {Shape{2, 3, 64, 64, 300, 0, 0, false, code, 50},
                         Shape{1, 4, 32, 16, 530, 100, 0, true, code, 51},
                         Shape{1, 1, 300, 20, 270, 0, 3.0f, false, code, 52},
@@ -266,7 +266,7 @@ TEST(Attention, TheReferenceAgreesWithDouble) {
 
 TEST(Attention, OneVisibleKeyGivesItsValue) {
   FloatEnvironment environment;
-  Row row({1, 2, 64, 64, 300, 1, 0, false, KvCode::bf16, 60});
+  Row row({1, 2, 64, 64, 300, 1, 0, false, kBf16Code, 60});
   const Floats out = attend(row, attention_ops(Isa::scalar));
   for (uint32_t t = 0; t < 300; ++t) {
     for (uint32_t i = 0; i < 128; ++i)
@@ -277,8 +277,8 @@ TEST(Attention, OneVisibleKeyGivesItsValue) {
 TEST(AttentionStore, EveryInstructionSetWritesThePageTheHeaderDescribes) {
   FloatEnvironment environment;
   for (Isa isa : available_isas()) {
-    for (Shape shape : {Shape{3, 1, 64, 64, 130, 0, 0, false, KvCode::bf16, 70},
-                        Shape{2, 1, 34, 6, 130, 0, 0, false, KvCode::bf16, 71}}) {
+    for (Shape shape : {Shape{3, 1, 64, 64, 130, 0, 0, false, kBf16Code, 70},
+                        Shape{2, 1, 34, 6, 130, 0, 0, false, kBf16Code, 71}}) {
       Row row(shape, isa);
       std::vector<std::byte> want(row.layout_.page_bytes());
       auto* cells = reinterpret_cast<uint16_t*>(want.data());
@@ -301,7 +301,7 @@ TEST(AttentionStore, EveryInstructionSetWritesThePageTheHeaderDescribes) {
 
 TEST(AttentionStore, RoundsTiesAndSmallNumbersAsTheContractSays) {
   FloatEnvironment environment;
-  const KvLayout layout{1, 2, 2, KvCode::bf16};
+  const KvLayout layout{1, 2, 2, kBf16Code};
   const float k[] = {1.00390625f, 0x1.01p-57f};  // a tie: to even; too small: 0
   const float v[] = {-0x1p-56f, 3.3895313e38f};  // kept; the largest bf16
   for (Isa isa : available_isas()) {
@@ -320,13 +320,13 @@ TEST(AttentionStore, RoundsTiesAndSmallNumbersAsTheContractSays) {
 
 TEST(AttentionStore, ANonFiniteRowIsStoredAsZeros) {
   FloatEnvironment environment;
-  const Shape shape{2, 1, 64, 32, 64, 0, 0, false, KvCode::bf16, 80};
+  const Shape shape{2, 1, 64, 32, 64, 0, 0, false, kBf16Code, 80};
   for (Isa isa : available_isas()) {
-    for (KvCode code : {KvCode::bf16, KvCode::f32}) {
+    for (LayerCode code : {kBf16Code, kF32Code}) {
       for (bool in_k : {true, false}) {
         // 3.4e38 is finite in f32 and rounds to Inf in bf16.
         for (float bad : {HUGE_VALF, -HUGE_VALF, std::nanf(""), 3.4e38f}) {
-          if (code == KvCode::f32 && bad == 3.4e38f) continue;
+          if (code == kF32Code && bad == 3.4e38f) continue;
           Shape own = shape;
           own.code = code;
           Row row(own, isa);
@@ -368,7 +368,7 @@ TEST(Attention, ANonFiniteQueryOrResultIsFlaggedAndNobodyElse) {
   FloatEnvironment environment;
   std::vector<Named> all = fast_ops();
   all.push_back({"scalar", &attention_ops(Isa::scalar)});
-  const Shape shape{2, 2, 64, 64, 300, 0, 0, false, KvCode::bf16, 90};
+  const Shape shape{2, 2, 64, 64, 300, 0, 0, false, kBf16Code, 90};
   Row clean(shape);
   const Floats want = attend(clean, attention_ops(Isa::scalar), 1, 250);
   for (const Named& some : all) {

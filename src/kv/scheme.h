@@ -17,12 +17,19 @@
 #include <vector>
 
 #include "base/result.h"
-#include "kv/code.h"
+#include "kernels/codes/row_code.h"
 #include "kv/scheme_config.h"
 
 namespace gyre::kv {
 
 enum class LayerType : uint8_t { full, sliding, linear };
+
+using kernels::check_row;
+using kernels::CodeKind;
+using kernels::is_code_bits;
+using kernels::is_code_group;
+using kernels::LayerCode;
+using kernels::RowCode;
 
 // One layer as a scheme sees it.
 struct LayerShape {

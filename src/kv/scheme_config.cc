@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "kv/code.h"
+#include "kernels/codes/row_code.h"
 #include "os/file.h"
 
 namespace gyre::kv {
@@ -37,9 +37,9 @@ Result<KvConfigEntry> parse_entry(const json& entry, const std::string& what) {
   GYRE_ASSIGN(const int64_t group, member(entry, what, "group_size", kGroups));
   if (layer < 0 || layer > kMaxLayer)
     return fail(ErrorCode::bad_file, what + ": layer_idx", std::to_string(layer), kLayers);
-  if (bits < 0 || !is_code_bits(static_cast<uint64_t>(bits)))
+  if (bits < 0 || !kernels::is_code_bits(static_cast<uint64_t>(bits)))
     return fail(ErrorCode::bad_file, what + ": bits", std::to_string(bits), kBits);
-  if (group < 0 || !is_code_group(static_cast<uint64_t>(group)))
+  if (group < 0 || !kernels::is_code_group(static_cast<uint64_t>(group)))
     return fail(ErrorCode::bad_file, what + ": group_size", std::to_string(group), kGroups);
   return KvConfigEntry{layer, static_cast<uint32_t>(bits), static_cast<uint32_t>(group)};
 }

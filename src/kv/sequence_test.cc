@@ -14,10 +14,10 @@ namespace {
 constexpr uint32_t kMax = 100'000;
 
 LayerSpec full(uint32_t heads = 1, uint32_t dim = 8) {
-  return {Place::full, 0, {heads, dim, dim, kernels::KvCode::bf16}, -1};
+  return {Place::full, 0, {heads, dim, dim, kernels::kBf16Code}, -1};
 }
 LayerSpec sliding(uint32_t window, uint32_t dim = 8) {
-  return {Place::sliding, window, {1, dim, dim, kernels::KvCode::bf16}, -1};
+  return {Place::sliding, window, {1, dim, dim, kernels::kBf16Code}, -1};
 }
 LayerSpec donor(int of) {
   return {Place::full, 0, {}, of};
@@ -116,7 +116,7 @@ TEST(Sequence, DonorsOwnNothingAndReadTheirLayer) {
 
 TEST(Sequence, ALatentRowMayHaveNoValues) {
   PagePool pool(0);
-  Sequence s = open(pool, {{Place::full, 0, {1, 576, 0, kernels::KvCode::bf16}, -1}});
+  Sequence s = open(pool, {{Place::full, 0, {1, 576, 0, kernels::kBf16Code}, -1}});
   ASSERT_TRUE(s.reserve(1).ok());
   EXPECT_EQ(s.bytes(), 64u * 576 * 2);
 }

@@ -7,7 +7,9 @@
 
 namespace gyre::kv {
 
+using kernels::kBf16Code;
 using kernels::KvLayout;
+using kernels::LayerCode;
 using kernels::Visible;
 
 enum class Place : uint8_t {

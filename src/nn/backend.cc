@@ -12,7 +12,7 @@ Backend make_backend(kernels::Isa isa, ThreadPool* pool) {
 Backend make_oracle_backend(ThreadPool* pool) {
   Backend backend = make_backend(kernels::Isa::scalar, pool);
   backend.linear = &kernels::oracle_linear_ops();
-  backend.kv_code = kernels::KvCode::f32;
+  backend.kv_code = kernels::kF32Code;
   return backend;
 }
 

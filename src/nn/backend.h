@@ -14,7 +14,7 @@ struct Backend {
   const kernels::RowOps* rows;
   const kernels::AttentionOps* attention;
   ThreadPool* pool;  // borrowed
-  kernels::KvCode kv_code = kernels::KvCode::bf16;
+  kernels::LayerCode kv_code = kernels::kBf16Code;
   // The fast kernels read panels; the reference reads the file's rows.
   bool packs() const { return isa != kernels::Isa::scalar; }
 };

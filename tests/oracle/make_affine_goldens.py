@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Goldens for src/kv/affine: docs/formats/kv.md restated with numpy, and compared with MLX.
+"""Goldens for src/kernels/codes/affine: docs/formats/kv.md restated with numpy, and compared with MLX.
 
 Writes rows.bin (bf16 input rows) and affine_<bits>_<group>.bin (the packed rows), all small. With
 --mlx it then quantises the same rows and random ones by mx.quantize on the CPU: equal bytes, except

@@ -4,7 +4,7 @@
 A coordinate of a random unit vector in d dimensions has the density (1 - t^2)^((d-3)/2) on
 [-1, 1]; scaled by sqrt(d) its variance is 1. The best 2^bits values for it are the fixed point of
 "cell borders are midpoints, values are conditional means", found here by Newton's method in
-double precision. Writes src/kv/turbo_codebooks.inl (the positive halves as bf16), and under OUT
+double precision. Writes src/kernels/codes/turbo_codebooks.inl (the positive halves as bf16), and under OUT
 theory.txt (dimension, bits, mean squared error of the bf16 values, of the unrounded ones) and
 turbo.bin (rows coded by a plain restatement of docs/formats/kv.md in exact rationals).
 Usage: make_turbo_codebooks.py [OUT], default tests/golden/kv
@@ -182,7 +182,7 @@ def main():
             line += [f"0x{v:04x}" for v in books[d, bits]]
         text.append(f"// dimension {d}")
         text.append("{" + ",\n ".join(", ".join(line[i:i + 12]) for i in range(0, len(line), 12)) + "},")
-    (ROOT / "src/kv/turbo_codebooks.inl").write_text("\n".join(text) + "\n")
+    (ROOT / "src/kernels/codes/turbo_codebooks.inl").write_text("\n".join(text) + "\n")
     (out / "theory.txt").write_text("\n".join(theory) + "\n")
     blob = b""
     for d in (32, 64, 80, 128, 256, 576):

@@ -92,7 +92,7 @@ void begin_rows(const AttentionTile& tile, AttentionWork& work) {
 }
 
 void begin(const AttentionTile& tile, AttentionWork& work) {
-  return tile.job->layout.code == KvCode::bf16 ? begin_rows<Bf16Cell>(tile, work)
+  return tile.job->layout.code == kBf16Code ? begin_rows<Bf16Cell>(tile, work)
                                                : begin_rows<F32Cell>(tile, work);
 }
 
@@ -160,7 +160,7 @@ void chunk(const AttentionTile& tile, uint32_t chunk, AttentionWork& work,
     out.sum[r] = 0.0f;
     if (seen.begin >= seen.end) continue;
     const float* q = work.q + size_t{r} * tile.job->layout.k_dim;
-    if (tile.job->layout.code == KvCode::bf16) {
+    if (tile.job->layout.code == kBf16Code) {
       row_chunk<Bf16Cell>(tile, chunk, r, seen, q, out);
     } else {
       row_chunk<F32Cell>(tile, chunk, r, seen, q, out);
@@ -221,7 +221,7 @@ void finish(const AttentionTile& tile, AttentionPartial& total) {
 
 bool reference_store(const KvLayout& layout, std::byte* page, uint32_t position_in_page,
                      const float* k, const float* v) {
-  return layout.code == KvCode::bf16 ? store<Bf16Cell>(layout, page, position_in_page, k, v)
+  return layout.code == kBf16Code ? store<Bf16Cell>(layout, page, position_in_page, k, v)
                                      : store<F32Cell>(layout, page, position_in_page, k, v);
 }
 

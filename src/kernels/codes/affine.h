@@ -17,9 +17,9 @@
 #include <cstdint>
 #include <span>
 
-#include "kv/code.h"
+#include "kernels/codes/row_code.h"
 
-namespace gyre::kv {
+namespace gyre::kernels {
 
 // One group's codes (0 .. 2^bits - 1) and its bf16 scale and bias.
 struct AffineGroup {
@@ -38,4 +38,4 @@ bool affine_encode_row(const RowCode& code, std::span<const float> x, std::byte*
 // Any bytes are a row; what they decode to may be NaN or infinite.
 void affine_decode_row(const RowCode& code, const std::byte* row, std::span<float> out);
 
-}  // namespace gyre::kv
+}  // namespace gyre::kernels

@@ -1,6 +1,6 @@
 // The turbo code: rows coded in exact rationals by the script that makes the codebooks, the
 // rotation's algebra, and the loss beside what theory gives for each codebook.
-#include "kv/turbo.h"
+#include "kernels/codes/turbo.h"
 
 #include <gtest/gtest.h>
 
@@ -14,10 +14,10 @@
 #include <vector>
 
 #include "base/fp_env.h"
-#include "kv/bit_stream.h"
+#include "kernels/codes/bit_stream.h"
 #include "numerics/half.h"
 
-namespace gyre::kv {
+namespace gyre::kernels {
 namespace {
 
 constexpr uint32_t kBits[] = {2, 3, 4, 5, 6, 8};
@@ -261,4 +261,4 @@ TEST(Turbo, OnlyTheFactorScalesWithTheRow) {
 }
 
 }  // namespace
-}  // namespace gyre::kv
+}  // namespace gyre::kernels

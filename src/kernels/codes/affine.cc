@@ -1,13 +1,13 @@
-#include "kv/affine.h"
+#include "kernels/codes/affine.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 
-#include "kv/bit_stream.h"
+#include "kernels/codes/bit_stream.h"
 #include "numerics/half.h"
 
-namespace gyre::kv {
+namespace gyre::kernels {
 namespace {
 
 constexpr uint16_t kTooLarge = 0x7180;  // 2^100 as bf16
@@ -85,4 +85,4 @@ void affine_decode_row(const RowCode& code, const std::byte* row, std::span<floa
   }
 }
 
-}  // namespace gyre::kv
+}  // namespace gyre::kernels

@@ -1,15 +1,15 @@
-#include "kv/turbo.h"
+#include "kernels/codes/turbo.h"
 
 #include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
 
-#include "kv/bit_stream.h"
+#include "kernels/codes/bit_stream.h"
 #include "numerics/half.h"
 #include "numerics/philox.h"
 
-namespace gyre::kv {
+namespace gyre::kernels {
 namespace {
 
 constexpr uint32_t kMaxDim = 1024;
@@ -18,7 +18,7 @@ constexpr uint16_t kTooLarge = 0x7180;  // 2^100 as bf16
 constexpr uint32_t kDims[] = {32, 64, 128, 256, 512};
 constexpr size_t kHalves = 2 + 4 + 8 + 16 + 32 + 128;
 constexpr uint16_t kCodebooks[std::size(kDims)][kHalves] = {
-#include "kv/turbo_codebooks.inl"
+#include "kernels/codes/turbo_codebooks.inl"
 };
 
 // The contract's vector sum: 64 lanes, then a tree.
@@ -164,4 +164,4 @@ void turbo_decode_row(const Rotation& rotation, uint32_t bits, const std::byte* 
   rotation.backward(out);
 }
 
-}  // namespace gyre::kv
+}  // namespace gyre::kernels

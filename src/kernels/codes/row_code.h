@@ -10,10 +10,11 @@
 
 #include "base/result.h"
 
-namespace gyre::kv {
+namespace gyre::kernels {
 
 enum class CodeKind : uint8_t {
   bf16,
+  f32,     // the oracle mode of the reference, tests only
   affine,  // integers in groups with a bf16 scale and bias each (affine.h)
   turbo,   // rotated, indices into a codebook, one f32 scale (turbo.h)
 };
@@ -21,7 +22,7 @@ enum class CodeKind : uint8_t {
 struct RowCode {
   CodeKind kind = CodeKind::bf16;
   uint32_t bits = 16;
-  uint32_t group = 0;  // affine only
+  uint32_t group = 0;  // values that share a scale; turbo: 0 = the whole row
 
   bool operator==(const RowCode&) const = default;
   // Bytes of a row of `dim` values that check_row() accepts.
@@ -31,8 +32,13 @@ struct RowCode {
 // K and V of one layer.
 struct LayerCode {
   RowCode k, v;
+  bool rotated = false;   // bf16 rows are rotated before they are rounded: an anchored row's page 0
+  bool anchored = false;  // K codes hold k minus the anchor, the mean of page 0's keys
   bool operator==(const LayerCode&) const = default;
+  bool plain() const { return k.kind == CodeKind::bf16 && v.kind == CodeKind::bf16 && !rotated; }
 };
+inline constexpr LayerCode kBf16Code{};
+inline constexpr LayerCode kF32Code{{CodeKind::f32, 32, 0}, {CodeKind::f32, 32, 0}, false, false};
 
 // Bits 2, 3, 4, 5, 6, 8 of affine and turbo rows; groups 32, 64, 128.
 bool is_code_bits(uint64_t bits);
@@ -42,4 +48,4 @@ bool is_code_group(uint64_t group);
 // multiple of 8, 32 to 1024. Errors: unsupported, beginning with `what`.
 Status check_row(const RowCode& code, uint32_t dim, const std::string& what);
 
-}  // namespace gyre::kv
+}  // namespace gyre::kernels

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace gyre::kv {
+namespace gyre::kernels {
 
 // ORs code i (below 2^bits) into a stream that was zeroed.
 inline void put_code(std::byte* stream, size_t i, uint32_t bits, uint32_t code) {
@@ -32,4 +32,4 @@ inline uint16_t get_u16(const std::byte* at) {
                                                                       << 8);
 }
 
-}  // namespace gyre::kv
+}  // namespace gyre::kernels

@@ -16,9 +16,9 @@
 #include <span>
 
 #include "base/memory.h"
-#include "kv/code.h"
+#include "kernels/codes/row_code.h"
 
-namespace gyre::kv {
+namespace gyre::kernels {
 
 // Part of the contract: the signs of every rotation that Gyre stores.
 inline constexpr uint64_t kTurboSeed = 0x6779'7265'7475'7262;
@@ -66,4 +66,4 @@ void turbo_decode_rotated(uint32_t bits, const std::byte* row, std::span<float> 
 void turbo_decode_row(const Rotation& rotation, uint32_t bits, const std::byte* row,
                       std::span<float> out);
 
-}  // namespace gyre::kv
+}  // namespace gyre::kernels

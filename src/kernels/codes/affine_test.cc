@@ -1,6 +1,6 @@
 // The affine code against packed rows made by numpy, and against the error bound that follows from
 // its arithmetic.
-#include "kv/affine.h"
+#include "kernels/codes/affine.h"
 
 #include <gtest/gtest.h>
 
@@ -14,10 +14,10 @@
 #include <vector>
 
 #include "base/fp_env.h"
-#include "kv/bit_stream.h"
+#include "kernels/codes/bit_stream.h"
 #include "numerics/half.h"
 
-namespace gyre::kv {
+namespace gyre::kernels {
 namespace {
 
 constexpr uint32_t kBits[] = {2, 3, 4, 5, 6, 8};
@@ -173,4 +173,4 @@ TEST(BitStream, CodesComeBackAndFillTheBytes) {
 }
 
 }  // namespace
-}  // namespace gyre::kv
+}  // namespace gyre::kernels

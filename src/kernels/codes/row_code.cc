@@ -1,6 +1,6 @@
-#include "kv/code.h"
+#include "kernels/codes/row_code.h"
 
-namespace gyre::kv {
+namespace gyre::kernels {
 
 bool is_code_bits(uint64_t bits) {
   return (bits >= 2 && bits <= 6) || bits == 8;
@@ -15,6 +15,8 @@ size_t RowCode::row_bytes(uint32_t dim) const {
   switch (kind) {
     case CodeKind::bf16:
       return size_t{2} * dim;
+    case CodeKind::f32:
+      return size_t{4} * dim;
     case CodeKind::affine:
       return codes + size_t{4} * (dim / group);
     case CodeKind::turbo:
@@ -24,7 +26,7 @@ size_t RowCode::row_bytes(uint32_t dim) const {
 }
 
 Status check_row(const RowCode& code, uint32_t dim, const std::string& what) {
-  if (code.kind == CodeKind::bf16 || dim == 0) return {};
+  if (code.kind == CodeKind::bf16 || code.kind == CodeKind::f32 || dim == 0) return {};
   if (!is_code_bits(code.bits))
     return fail(ErrorCode::unsupported, what + ": bits", std::to_string(code.bits),
                 "2, 3, 4, 5, 6 or 8");
@@ -43,4 +45,4 @@ Status check_row(const RowCode& code, uint32_t dim, const std::string& what) {
   return {};
 }
 
-}  // namespace gyre::kv
+}  // namespace gyre::kernels
