@@ -34,20 +34,24 @@ def progress(text):
     print(f"bench: {text}", file=sys.stderr, flush=True)
 
 
+# A child's peak counts what its parent had when it forked, so a small process stands between.
+STARTER = """import resource, subprocess, sys
+code = subprocess.run(sys.argv[1:]).returncode
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss, file=sys.stderr)
+sys.exit(code)"""
+
+
 class Child:
     """One finished process: its JSON, and its peak memory in MiB."""
 
     def __init__(self, command):
-        process = subprocess.Popen(
-            command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        done = subprocess.run(
+            [sys.executable, "-c", STARTER, *command], cwd=ROOT, capture_output=True, text=True
         )
-        out, err = process.stdout.read(), process.stderr.read()
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-        if process.returncode != 0:
-            raise SystemExit(f"bench: {' '.join(command)}: exit {process.returncode}\n{err}")
-        self.json = json.loads(out)
-        self.peak_mib = usage.ru_maxrss / 1024
+        if done.returncode != 0:
+            raise SystemExit(f"bench: {' '.join(command)}: exit {done.returncode}\n{done.stderr}")
+        self.json = json.loads(done.stdout)
+        self.peak_mib = int(done.stderr.splitlines()[-1]) / 1024
 
 
 def gyre(verb, *arguments):
@@ -145,13 +149,24 @@ class ModelBench:
 
     def medians(self, turns):
         out = {}
-        for key in ("load_ms", "prefill_tokens_per_s", "read_gb_per_s", "measured_read_gb_per_s"):
+        for key in ("prefill_tokens_per_s", "read_gb_per_s", "measured_read_gb_per_s"):
             out[key] = median(t.json[key] for t in turns if key in t.json)
         out["decode"] = {
             batch: median(t.json["decode_tokens_per_s"][batch] for t in turns)
             for batch in self.batches.split(",")
         }
         out["isa"] = turns[0].json.get("isa", "")
+        return out
+
+    def loads(self):
+        """Starts in a row, each engine: milliseconds to ready, median and most."""
+        out = {}
+        for name, start in (
+            ("gyre", lambda: gyre("bench", "-m", self.model, "--prompt", 0, "--gen", 0)),
+            ("llama", lambda: peer(self.model, "--threads", 2, "--prompt", 0, "--gen", 0)),
+        ):
+            times = [start().json["load_ms"] for _ in range(7)]
+            out[name] = {"median": median(times), "most": max(times)}
         return out
 
     def beside_neighbours(self, flash):
@@ -185,6 +200,7 @@ class ModelBench:
         result |= {"prompt": self.args.prompt, "gen": self.args.gen}
         result["answers"] = self.check_answers()
         result["flash"] = flash = self.choose_flash()
+        result["loads"] = self.loads()
         result["threads"] = {threads: self.interleaved(threads, flash) for threads in (1, 2)}
         result["neighbours"] = self.beside_neighbours(flash)
         result["isas"] = self.instruction_sets()

@@ -29,26 +29,26 @@ uint32_t input_forms(std::initializer_list<Linear> consumers) {
 }
 
 Status embed(Step& step, const kernels::Matrix& table, float scale) {
-  const Backend& backend = step.backend();
   const uint32_t dim = step.shape().dim;
-  uint32_t t = 0;
-  for (const RowInput& row : step.rows()) {
-    for (const Span& span : row.spans) {
-      for (uint32_t i = 0; i < span.count(); ++i, ++t) {
-        float* x = step.x(t);
-        if (span.tokens.empty()) {  // ready rows are taken as they are
-          std::memcpy(x, span.embeddings + size_t{i} * dim, dim * sizeof(float));
-          continue;
-        }
-        const TokenId id = span.tokens[i];
+  for (size_t r = 0; r < step.rows().size(); ++r) {
+    uint32_t t = step.first_token(r);
+    for (const Span& span : step.rows()[r].spans) {
+      for (const TokenId id : span.tokens) {
         if (id < 0 || static_cast<uint32_t>(id) >= table.rows())
           return fail(ErrorCode::usage, "token id", std::to_string(id),
                       "0 to " + std::to_string(table.rows() - 1));
-        kernels::matrix_row(table, static_cast<uint32_t>(id), x);
-        if (scale != 1.0f) backend.rows->scale(x, scale, dim, x);
+        step.token_id(t++) = id;
       }
+      if (!span.tokens.empty()) continue;  // ready rows are taken as they are
+      std::memcpy(step.x(t), span.embeddings, size_t{span.count()} * dim * sizeof(float));
+      for (uint32_t i = 0; i < span.count(); ++i) step.token_id(t++) = -1;
     }
   }
+  step.for_tokens([&](uint32_t t) {
+    if (step.token_id(t) < 0) return;
+    kernels::matrix_row(table, static_cast<uint32_t>(step.token_id(t)), step.x(t));
+    if (scale != 1.0f) step.backend().rows->scale(step.x(t), scale, dim, step.x(t));
+  });
   return {};
 }
 

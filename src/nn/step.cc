@@ -33,6 +33,7 @@ Result<Step> Step::make(const Backend& backend, const StepShape& shape, uint32_t
   GYRE_TRY(floats(step.gate_, shape.ffn, "gate"));
   GYRE_TRY(floats(step.up_, shape.ffn, "up"));
   GYRE_ASSIGN(step.token_row_, Array<uint32_t>::make(max_tokens, "token rows"));
+  GYRE_ASSIGN(step.token_id_, Array<TokenId>::make(max_tokens, "token ids"));
   GYRE_ASSIGN(step.position_, Array<uint32_t>::make(max_tokens, "positions"));
   GYRE_ASSIGN(step.visible, Array<kernels::Visible>::make(max_tokens, "visibility"));
   GYRE_ASSIGN(step.not_finite_, Array<uint8_t>::make(max_tokens, "finite flags"));

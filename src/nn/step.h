@@ -76,6 +76,7 @@ class Step {
   void want_hidden(int layer, float* out) { hidden_layer_ = layer, hidden_ = out; }
   void layer_done(int layer);  // called by the models after each layer
 
+  TokenId& token_id(uint32_t token) { return token_id_[token]; }  // -1: a ready embedding row
   float* x(uint32_t token) { return &x_[size_t{token} * shape_.dim]; }
   float* branch(uint32_t token) { return &branch_[size_t{token} * shape_.dim]; }
   float* normed(uint32_t token) { return &normed_[size_t{token} * max_k_]; }
@@ -101,6 +102,7 @@ class Step {
   std::vector<RowInput> rows_;
   std::vector<uint32_t> first_;
   Array<uint32_t> token_row_, position_;
+  Array<TokenId> token_id_;
   Array<float> x_, branch_, normed_, q_, k_, v_, attended_, gate_, up_;
   Array<uint8_t> not_finite_;
   int hidden_layer_ = -1;
