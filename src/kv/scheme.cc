@@ -4,27 +4,18 @@
 #include <cmath>
 #include <map>
 
+#include "kernels/attention.h"
 #include "kv/saturating.h"
 
 namespace gyre::kv {
 namespace {
 
 constexpr uint64_t kMaxStart = (uint64_t{1} << 53) - 1;  // the integers that JSON carries safely
-constexpr const char* kBits = "2, 3, 4, 5, 6 or 8";
-
-Status check_bits(const char* what, uint64_t bits) {
-  if (is_code_bits(bits)) return {};
-  return fail(ErrorCode::usage, what, std::to_string(bits), kBits);
-}
 
 Status check_start(uint64_t start) {
   if (start <= kMaxStart) return {};
   return fail(ErrorCode::usage, "quantizedKvStart", std::to_string(start),
               "a nonnegative integer below 2^53");
-}
-
-std::string start_suffix(uint64_t start) {
-  return start > 0 ? "-start" + std::to_string(start) : "";
 }
 
 // One field of a persistent key; the length makes the whole key unambiguous.
@@ -37,6 +28,23 @@ size_t cache_index(std::span<const LayerShape> layers, size_t layer) {
   return static_cast<size_t>(std::count_if(layers.begin(),
                                            layers.begin() + static_cast<std::ptrdiff_t>(layer),
                                            [](const LayerShape& l) { return l.donor < 0; }));
+}
+
+// Positions [first, end) of one layer.
+uint64_t layer_bytes(const LayerShape& shape, const LayerCode& code, uint64_t first, uint64_t end) {
+  const auto rows = [&](const LayerCode& of, uint64_t count) {
+    const uint64_t one = of.k.row_bytes(shape.k_dim) + of.v.row_bytes(shape.v_dim);
+    return saturating_multiply(saturating_multiply(shape.kv_heads, one), count);
+  };
+  if (!code.anchored) return rows(code, end - first);
+  const uint64_t wide_end = std::min<uint64_t>(end, kernels::kPagePositions);
+  const uint64_t wide = wide_end > first ? wide_end - first : 0;
+  const uint64_t anchor =
+      end > kernels::kPagePositions
+          ? uint64_t{shape.kv_heads} * kernels::kBf16Code.k.row_bytes(shape.k_dim)
+          : 0;
+  return saturating_add(saturating_add(rows(kernels::kBf16Code, wide), anchor),
+                        rows(code, end - first - wide));
 }
 
 }  // namespace
@@ -61,43 +69,40 @@ std::vector<size_t> cache_list(std::span<const LayerShape> layers) {
   return out;
 }
 
-Result<KvScheme> KvScheme::affine_uniform(uint64_t bits, uint64_t group, uint64_t start) {
-  GYRE_TRY(check_bits("kv bits", bits));
-  GYRE_TRY(check_start(start));
-  if (!is_code_group(group))
-    return fail(ErrorCode::usage, "kv group", std::to_string(group), "32, 64 or 128");
+Result<KvScheme> KvScheme::of_one_code(SchemeKind kind, Result<LayerCode> code, uint64_t start) {
   KvScheme made;
-  made.kind_ = SchemeKind::affine_uniform;
-  made.k_bits_ = made.v_bits_ = static_cast<uint32_t>(bits);
-  made.group_ = static_cast<uint32_t>(group);
+  GYRE_ASSIGN(made.code_, std::move(code));
+  GYRE_TRY(check_start(start));
+  made.kind_ = kind;
   made.start_ = start;
   return made;
 }
 
+Result<KvScheme> KvScheme::affine_uniform(uint64_t bits, uint64_t group, uint64_t start) {
+  return of_one_code(SchemeKind::affine_uniform, affine_code(bits, group), start);
+}
+
+Result<KvScheme> KvScheme::turbo(uint64_t k_bits, uint64_t v_bits, uint64_t start) {
+  return of_one_code(SchemeKind::turbo, turbo_code(k_bits, v_bits), start);
+}
+
+Result<KvScheme> KvScheme::anchored(uint64_t k_bits, uint64_t v_bits, uint64_t start) {
+  return of_one_code(SchemeKind::anchored, anchored_code(k_bits, v_bits), start);
+}
+
 Result<KvScheme> KvScheme::affine_config(std::vector<KvConfigEntry> entries, uint64_t start) {
   GYRE_TRY(check_start(start));
-  for (const KvConfigEntry& entry : entries) {
-    GYRE_TRY(check_bits("kv config bits", entry.bits));
-    if (!is_code_group(entry.group))
-      return fail(ErrorCode::usage, "kv config group", std::to_string(entry.group),
-                  "32, 64 or 128");
+  for (const KvConfigEntry& entry : entries) {  // made by hand or read: a code that has a name
+    const std::string name = layer_code_name(entry.code);
+    GYRE_ASSIGN(const LayerCode named, parse_layer_code(name));
+    if (named != entry.code)
+      return fail(ErrorCode::usage, "kv config code", name,
+                  "one code of K and V, as its name says");
   }
   KvScheme made;
   made.kind_ = SchemeKind::affine_config;
   made.start_ = start;
   made.entries_ = std::move(entries);
-  return made;
-}
-
-Result<KvScheme> KvScheme::turbo(uint64_t k_bits, uint64_t v_bits, uint64_t start) {
-  GYRE_TRY(check_bits("turbo key bits", k_bits));
-  GYRE_TRY(check_bits("turbo value bits", v_bits));
-  GYRE_TRY(check_start(start));
-  KvScheme made;
-  made.kind_ = SchemeKind::turbo;
-  made.k_bits_ = static_cast<uint32_t>(k_bits);
-  made.v_bits_ = static_cast<uint32_t>(v_bits);
-  made.start_ = start;
   return made;
 }
 
@@ -134,28 +139,21 @@ std::string KvScheme::label() const {
     case SchemeKind::bf16:
       return "bf16";
     case SchemeKind::affine_uniform:
-      return "uniform-kv" + std::to_string(k_bits_);
+      return "uniform-kv" + std::to_string(code_.k.bits);
     case SchemeKind::affine_config:
       return "mixed (kv_config.json)";
     case SchemeKind::turbo:
-      return "turbo-k" + std::to_string(k_bits_) + "v" + std::to_string(v_bits_);
+    case SchemeKind::anchored:
+      return layer_code_name(code_);
   }
   return "bf16";
 }
 
 std::string KvScheme::cache_key() const {
-  switch (kind_) {
-    case SchemeKind::bf16:
-      return "bf16";
-    case SchemeKind::affine_uniform:
-      return "kv" + std::to_string(k_bits_) +
-             (group_ != 64 ? "-g" + std::to_string(group_) : std::string()) + start_suffix(start_);
-    case SchemeKind::affine_config:
-      return "config" + start_suffix(start_);
-    case SchemeKind::turbo:
-      return label() + start_suffix(start_);
-  }
-  return "bf16";
+  if (kind_ == SchemeKind::bf16) return "bf16";
+  const std::string name =
+      kind_ == SchemeKind::affine_config ? std::string("config") : layer_code_name(code_);
+  return name + (start_ > 0 ? "-start" + std::to_string(start_) : "");
 }
 
 std::string KvScheme::persistent_key(const StateIdentity& identity) const {
@@ -165,8 +163,8 @@ std::string KvScheme::persistent_key(const StateIdentity& identity) const {
     for (const KvConfigEntry& entry : entries_) last[entry.layer_idx] = entry;
     std::string contents;
     for (const auto& [layer, entry] : last) {
-      contents += (contents.empty() ? "" : ",") + std::to_string(layer) + "=" +
-                  std::to_string(entry.bits) + "g" + std::to_string(entry.group);
+      contents +=
+          (contents.empty() ? "" : ",") + std::to_string(layer) + "=" + layer_code_name(entry.code);
     }
     out += field("layers", contents);
   }
@@ -174,43 +172,56 @@ std::string KvScheme::persistent_key(const StateIdentity& identity) const {
          field("contract", std::to_string(identity.contract_version));
 }
 
-RowCode KvScheme::cache_code(size_t cache) const {
-  if (kind_ == SchemeKind::affine_uniform) return {CodeKind::affine, k_bits_, group_};
-  RowCode code;
-  for (const KvConfigEntry& entry : entries_) {  // the last one counts
-    if (entry.layer_idx == static_cast<int64_t>(cache))
-      code = {CodeKind::affine, entry.bits, entry.group};
+const KvConfigEntry* KvScheme::entry_of(size_t cache) const {
+  const KvConfigEntry* found = nullptr;
+  for (const KvConfigEntry& entry : entries_) {
+    if (entry.layer_idx == static_cast<int64_t>(cache)) found = &entry;
   }
-  return code;
+  return found;
 }
 
 LayerCode KvScheme::layer_code(std::span<const LayerShape> layers, size_t layer) const {
   const LayerShape& shape = layers[layer];
-  if (shape.donor >= 0 || shape.type == LayerType::linear || kind_ == SchemeKind::bf16) return {};
-  if (kind_ == SchemeKind::turbo) {
-    if (shape.type == LayerType::sliding) return {};
-    return {{CodeKind::turbo, k_bits_, 0}, {CodeKind::turbo, v_bits_, 0}};
+  if (shape.donor >= 0 || shape.type == LayerType::linear) return {};
+  switch (kind_) {
+    case SchemeKind::bf16:
+      return {};
+    case SchemeKind::affine_uniform:
+      return code_;
+    case SchemeKind::turbo:
+    case SchemeKind::anchored:
+      return shape.type == LayerType::sliding ? LayerCode{} : code_;
+    case SchemeKind::affine_config: {
+      const KvConfigEntry* entry = entry_of(cache_index(layers, layer));
+      return entry == nullptr ? LayerCode{} : entry->code;
+    }
   }
-  const RowCode code = cache_code(cache_index(layers, layer));
-  return {code, code};
+  return {};
 }
 
 Status KvScheme::check(std::span<const LayerShape> layers) const {
   const std::vector<size_t> caches = cache_list(layers);
-  for (const KvConfigEntry& entry : entries_) {
-    const std::string what = "kv_config.json: layer_idx";
+  const auto fits = [&](const LayerCode& code, size_t layer, const std::string& what) -> Status {
+    GYRE_TRY(kernels::check_row(code.k, layers[layer].k_dim, what));
+    return kernels::check_row(code.v, layers[layer].v_dim, what);
+  };
+  for (size_t i = 0; i < entries_.size(); ++i) {  // those that a later one overrides as well
+    const KvConfigEntry& entry = entries_[i];
+    const std::string what = "kv_config.json: entry " + std::to_string(i);
     if (entry.layer_idx < 0 || static_cast<uint64_t>(entry.layer_idx) >= caches.size())
-      return fail(ErrorCode::bad_file, what, std::to_string(entry.layer_idx),
+      return fail(ErrorCode::bad_file, what + ": layer_idx", std::to_string(entry.layer_idx),
                   "one of the model's " + std::to_string(caches.size()) + " caches");
-    if (layers[caches[static_cast<size_t>(entry.layer_idx)]].type == LayerType::linear)
-      return fail(ErrorCode::bad_file, what, std::to_string(entry.layer_idx),
+    const size_t layer = caches[static_cast<size_t>(entry.layer_idx)];
+    if (layers[layer].type == LayerType::linear)
+      return fail(ErrorCode::bad_file, what + ": layer_idx", std::to_string(entry.layer_idx),
                   "an attention layer; this one is recurrent");
+    GYRE_TRY(fits(entry.code, layer, what));
   }
+  if (kind_ == SchemeKind::affine_config) return {};
   for (size_t layer : caches) {
-    const LayerCode code = layer_code(layers, layer);
-    const std::string what = cache_key() + ": layer " + std::to_string(layer);
-    GYRE_TRY(check_row(code.k, layers[layer].k_dim, what));
-    GYRE_TRY(check_row(code.v, layers[layer].v_dim, what));
+    if (layers[layer].type == LayerType::linear) continue;
+    GYRE_TRY(
+        fits(layer_code(layers, layer), layer, cache_key() + ": layer " + std::to_string(layer)));
   }
   return {};
 }
@@ -228,10 +239,10 @@ SchemeDescription KvScheme::describe(std::span<const LayerShape> layers) const {
       continue;
     }
     ++(layers[i].type == LayerType::sliding ? out.sliding_window : out.global);
-    const RowCode code = layer_code(layers, i).k;
-    const std::string name = code.kind == CodeKind::turbo    ? label()
-                             : code.kind == CodeKind::affine ? "kv" + std::to_string(code.bits)
-                                                             : "bf16";
+    const LayerCode code = layer_code(layers, i);
+    const std::string name = code.k.kind == CodeKind::affine
+                                 ? "kv" + std::to_string(code.k.bits)  // whatever its group
+                                 : layer_code_name(code);
     const auto found =
         std::ranges::find(out.layers, name, &std::pair<std::string, uint32_t>::first);
     if (found == out.layers.end()) {
@@ -255,10 +266,7 @@ uint64_t KvScheme::bytes_at(std::span<const LayerShape> layers, uint64_t tokens)
     const LayerCode code = tokens > start_ ? layer_code(layers, i) : LayerCode{};
     const bool bounded = shape.type == LayerType::sliding && shape.window > 0;
     const uint64_t stored = bounded ? std::min<uint64_t>(tokens, shape.window) : tokens;
-    const uint64_t rows =
-        saturating_add(code.k.row_bytes(shape.k_dim), code.v.row_bytes(shape.v_dim));
-    total = saturating_add(total,
-                           saturating_multiply(saturating_multiply(shape.kv_heads, rows), stored));
+    total = saturating_add(total, layer_bytes(shape, code, tokens - stored, tokens));
   }
   return total;
 }
@@ -268,7 +276,8 @@ bool KvScheme::batchable(std::span<const LayerShape> layers,
                          bool delayed_affine) const {
   if (kind_ == SchemeKind::bf16) return true;
   if (!can_convert) return false;  // a configuration alone never authorises batching
-  if (start_ > 0 && kind_ != SchemeKind::turbo && !delayed_affine) return false;
+  const bool rotated = kind_ == SchemeKind::turbo || kind_ == SchemeKind::anchored;
+  if (start_ > 0 && !rotated && !delayed_affine) return false;
   const std::vector<size_t> caches = cache_list(layers);
   if (kind_ != SchemeKind::affine_config) {
     for (size_t cache = 0; cache < caches.size(); ++cache) {

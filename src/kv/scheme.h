@@ -17,19 +17,12 @@
 #include <vector>
 
 #include "base/result.h"
-#include "kernels/codes/row_code.h"
+#include "kv/layer_code.h"
 #include "kv/scheme_config.h"
 
 namespace gyre::kv {
 
 enum class LayerType : uint8_t { full, sliding, linear };
-
-using kernels::check_row;
-using kernels::CodeKind;
-using kernels::is_code_bits;
-using kernels::is_code_group;
-using kernels::LayerCode;
-using kernels::RowCode;
 
 // One layer as a scheme sees it.
 struct LayerShape {
@@ -46,7 +39,7 @@ std::vector<LayerShape> make_layers(size_t count, std::span<const LayerType> typ
 // The layers that own state, in order.
 std::vector<size_t> cache_list(std::span<const LayerShape> layers);
 
-enum class SchemeKind : uint8_t { bf16, affine_uniform, affine_config, turbo };
+enum class SchemeKind : uint8_t { bf16, affine_uniform, affine_config, turbo, anchored };
 
 // What `describe` counts: the configured storage of the layers that own some.
 struct SchemeDescription {
@@ -83,6 +76,7 @@ class KvScheme {
   static Result<KvScheme> affine_uniform(uint64_t bits, uint64_t group = 64, uint64_t start = 0);
   static Result<KvScheme> affine_config(std::vector<KvConfigEntry> entries, uint64_t start = 0);
   static Result<KvScheme> turbo(uint64_t k_bits, uint64_t v_bits, uint64_t start = 0);
+  static Result<KvScheme> anchored(uint64_t k_bits, uint64_t v_bits, uint64_t start = 0);
 
   static Result<KvScheme> resolve(const SchemeRequest& request);
   // A cache key, exactly as cache_key() writes it; `config` as in SchemeRequest.
@@ -103,7 +97,8 @@ class KvScheme {
 
   SchemeDescription describe(std::span<const LayerShape> layers) const;
   // Bytes of `tokens` stored positions (of min(tokens, window) in a window), exactly, before
-  // rounding up to pages; saturates. Up to start() positions are bf16, beyond it all are codes.
+  // rounding up to pages; saturates. Up to start() positions are bf16, beyond it all are codes; of
+  // an anchored layer positions 0 to 63 stay wide, and more than those bring the anchor.
   uint64_t bytes_at(std::span<const LayerShape> layers, uint64_t tokens) const;
 
   // May rows of this scheme share a batch? `can_convert` says whether the cache at an index of the
@@ -115,10 +110,11 @@ class KvScheme {
   bool operator==(const KvScheme&) const = default;
 
  private:
-  RowCode cache_code(size_t cache) const;  // of an affine kind
+  static Result<KvScheme> of_one_code(SchemeKind kind, Result<LayerCode> code, uint64_t start);
+  const KvConfigEntry* entry_of(size_t cache) const;  // the last one counts
 
   SchemeKind kind_ = SchemeKind::bf16;
-  uint32_t k_bits_ = 0, v_bits_ = 0, group_ = 64;
+  LayerCode code_;  // of the layers that the kind codes; affine_config has entries instead
   uint64_t start_ = 0;
   std::vector<KvConfigEntry> entries_;
 };

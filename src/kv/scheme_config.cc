@@ -2,7 +2,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "kernels/codes/row_code.h"
 #include "os/file.h"
 
 namespace gyre::kv {
@@ -26,22 +25,41 @@ Result<int64_t> member(const json& entry, const std::string& what, const char* k
   return found->get<int64_t>();
 }
 
+// The extension: a code by its name, in place of bits and group.
+Result<LayerCode> parse_code(const json& entry, const std::string& what) {
+  const json& name = entry["code"];
+  for (const char* other : {"bits", "group_size"}) {
+    if (entry.contains(other))
+      return fail(ErrorCode::bad_file, what + ": " + other, "given", "nothing beside code");
+  }
+  if (!name.is_string())
+    return fail(ErrorCode::bad_file, what + ": code", name.type_name(), "a name as turbo-k8v4");
+  auto code = parse_layer_code(name.get_ref<const std::string&>());
+  if (!code) return Error{ErrorCode::bad_file, what + ": code: " + code.error().text};
+  return *code;
+}
+
+Result<LayerCode> parse_bits(const json& entry, const std::string& what) {
+  GYRE_ASSIGN(const int64_t bits, member(entry, what, "bits", kCodeBits));
+  GYRE_ASSIGN(const int64_t group, member(entry, what, "group_size", kCodeGroups));
+  if (bits < 0 || !is_code_bits(static_cast<uint64_t>(bits)))
+    return fail(ErrorCode::bad_file, what + ": bits", std::to_string(bits), kCodeBits);
+  if (group < 0 || !is_code_group(static_cast<uint64_t>(group)))
+    return fail(ErrorCode::bad_file, what + ": group_size", std::to_string(group), kCodeGroups);
+  return affine_code(static_cast<uint64_t>(bits), static_cast<uint64_t>(group));
+}
+
 Result<KvConfigEntry> parse_entry(const json& entry, const std::string& what) {
+  constexpr const char* kLayers = "an index of the cache list";
   if (!entry.is_object())
     return fail(ErrorCode::bad_file, what, entry.type_name(),
                 "an object with layer_idx, bits and group_size");
-  constexpr const char *kBits = "2, 3, 4, 5, 6 or 8", *kGroups = "32, 64 or 128",
-                       *kLayers = "an index of the cache list";
   GYRE_ASSIGN(const int64_t layer, member(entry, what, "layer_idx", kLayers));
-  GYRE_ASSIGN(const int64_t bits, member(entry, what, "bits", kBits));
-  GYRE_ASSIGN(const int64_t group, member(entry, what, "group_size", kGroups));
   if (layer < 0 || layer > kMaxLayer)
     return fail(ErrorCode::bad_file, what + ": layer_idx", std::to_string(layer), kLayers);
-  if (bits < 0 || !kernels::is_code_bits(static_cast<uint64_t>(bits)))
-    return fail(ErrorCode::bad_file, what + ": bits", std::to_string(bits), kBits);
-  if (group < 0 || !kernels::is_code_group(static_cast<uint64_t>(group)))
-    return fail(ErrorCode::bad_file, what + ": group_size", std::to_string(group), kGroups);
-  return KvConfigEntry{layer, static_cast<uint32_t>(bits), static_cast<uint32_t>(group)};
+  GYRE_ASSIGN(const LayerCode code,
+              entry.contains("code") ? parse_code(entry, what) : parse_bits(entry, what));
+  return KvConfigEntry{layer, code};
 }
 
 }  // namespace

@@ -20,9 +20,21 @@ TEST(KvConfig, ReadsEntriesInOrder) {
           {"layer_idx": 0, "bits": 6, "group_size": 128}])",
       "c");
   ASSERT_TRUE(got.ok()) << got.error().text;
-  EXPECT_THAT(*got, ElementsAre(KvConfigEntry{0, 4, 64}, KvConfigEntry{41, 8, 32},
-                                KvConfigEntry{0, 6, 128}));
+  EXPECT_THAT(*got, ElementsAre(KvConfigEntry{0, *affine_code(4, 64)},
+                                KvConfigEntry{41, *affine_code(8, 32)},
+                                KvConfigEntry{0, *affine_code(6, 128)}));
   EXPECT_TRUE(parse_kv_config("[]", "c")->empty());
+}
+
+TEST(KvConfig, ACodeMayBeNamed) {
+  const auto got = parse_kv_config(
+      R"([{"layer_idx": 3, "code": "turbo-k8v4"}, {"layer_idx": 0, "code": "anchor-k4v4", "x": 1},
+          {"layer_idx": 1, "code": "bf16"}, {"layer_idx": 2, "code": "kv4-g32"}])",
+      "c");
+  ASSERT_TRUE(got.ok()) << got.error().text;
+  EXPECT_THAT(
+      *got, ElementsAre(KvConfigEntry{3, *turbo_code(8, 4)}, KvConfigEntry{0, *anchored_code(4, 4)},
+                        KvConfigEntry{1, LayerCode{}}, KvConfigEntry{2, *affine_code(4, 32)}));
 }
 
 struct Bad {
@@ -53,6 +65,15 @@ TEST(KvConfig, ErrorsNameTheEntry) {
       {R"([{"layer_idx": 0, "bits": "4", "group_size": 64}])", "c: entry 0: bits: \"4\""},
       {R"([{"layer_idx": 0, "bits": 4, "group_size": 48}])", "c: entry 0: group_size: 48"},
       {R"([{"layer_idx": true, "bits": 4, "group_size": 64}])", "layer_idx: true"},
+      {R"([{"layer_idx": 0, "code": 8}])", "c: entry 0: code: number, expected a name"},
+      {R"([{"layer_idx": 0, "code": null}])", "c: entry 0: code: null, expected a name"},
+      {R"([{"layer_idx": 0, "code": "turbo"}])",
+       "c: entry 0: code: kv code: turbo, expected bf16, kv8"},
+      {R"([{"layer_idx": 0, "code": "turbo-k7v4"}])", "c: entry 0: code: turbo key bits: 7"},
+      {R"([{"layer_idx": 0, "code": "kv8-start1"}])", "c: entry 0: code: kv code: kv8-start1"},
+      {R"([{"layer_idx": 0, "code": "kv8", "bits": 8}])",
+       "c: entry 0: bits: given, expected nothing beside code"},
+      {R"([{"code": "kv8"}])", "c: entry 0: layer_idx: missing"},
   };
   for (const Bad& bad : table) {
     const auto got = parse_kv_config(bad.text, "c");
@@ -77,7 +98,7 @@ TEST(KvConfig, TheFileIsReadAndBounded) {
     ASSERT_TRUE(os::write_file_atomically(path, std::as_bytes(std::span(text))).ok());
   };
   write(R"([{"layer_idx": 3, "bits": 5, "group_size": 32}])");
-  EXPECT_THAT(*read_kv_config(path), ElementsAre(KvConfigEntry{3, 5, 32}));
+  EXPECT_THAT(*read_kv_config(path), ElementsAre(KvConfigEntry{3, *affine_code(5, 32)}));
   write("[3]");
   EXPECT_THAT(read_kv_config(path).error().text, HasSubstr(path + ": entry 0"));
   write("[" + std::string(2 << 20, ' ') + "]");

@@ -40,16 +40,16 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     auto entries = gyre::kv::parse_kv_config(text, "fuzz");
     if (!entries.ok()) return 0;
     for (const KvConfigEntry& entry : *entries) {
-      if (entry.layer_idx < 0 || !gyre::kv::is_code_bits(entry.bits) ||
-          !gyre::kv::is_code_group(entry.group))
-        std::abort();
+      const auto named = gyre::kv::parse_layer_code(gyre::kv::layer_code_name(entry.code));
+      if (entry.layer_idx < 0 || !named.ok() || *named != entry.code) std::abort();
     }
     const auto scheme = KvScheme::affine_config(std::move(*entries));
     if (!scheme.ok()) std::abort();
     use(*scheme);
     return 0;
   }
-  const std::vector<KvConfigEntry> config = {{0, 4, 64}, {3, 8, 32}};
+  const std::vector<KvConfigEntry> config = {{0, *gyre::kv::affine_code(4, 64)},
+                                             {3, *gyre::kv::turbo_code(8, 3)}};
   const auto scheme = KvScheme::parse(text, &config);
   if (!scheme.ok()) return 0;
   if (scheme->cache_key() != text) std::abort();
