@@ -30,21 +30,19 @@ size_t cache_index(std::span<const LayerShape> layers, size_t layer) {
                                            [](const LayerShape& l) { return l.donor < 0; }));
 }
 
-// Positions [first, end) of one layer.
-uint64_t layer_bytes(const LayerShape& shape, const LayerCode& code, uint64_t first, uint64_t end) {
-  const auto rows = [&](const LayerCode& of, uint64_t count) {
-    const uint64_t one = of.k.row_bytes(shape.k_dim) + of.v.row_bytes(shape.v_dim);
-    return saturating_multiply(saturating_multiply(shape.kv_heads, one), count);
-  };
-  if (!code.anchored) return rows(code, end - first);
+// `count` positions of one layer.
+uint64_t rows_bytes(const LayerShape& shape, const LayerCode& code, uint64_t count) {
+  const uint64_t one = code.k.row_bytes(shape.k_dim) + code.v.row_bytes(shape.v_dim);
+  return saturating_multiply(saturating_multiply(shape.kv_heads, one), count);
+}
+
+// Positions [first, end) of one layer that has come to its code.
+uint64_t coded_bytes(const LayerShape& shape, const LayerCode& code, uint64_t first, uint64_t end) {
+  if (!code.anchored) return rows_bytes(shape, code, end - first);
   const uint64_t wide_end = std::min<uint64_t>(end, kernels::kPagePositions);
   const uint64_t wide = wide_end > first ? wide_end - first : 0;
-  const uint64_t anchor =
-      end > kernels::kPagePositions
-          ? uint64_t{shape.kv_heads} * kernels::kBf16Code.k.row_bytes(shape.k_dim)
-          : 0;
-  return saturating_add(saturating_add(rows(kernels::kBf16Code, wide), anchor),
-                        rows(code, end - first - wide));
+  return saturating_add(rows_bytes(shape, kernels::kBf16Code, wide),
+                        rows_bytes(shape, code, end - first - wide));
 }
 
 }  // namespace
@@ -263,10 +261,14 @@ uint64_t KvScheme::bytes_at(std::span<const LayerShape> layers, uint64_t tokens)
       total = saturating_add(total, shape.state_bytes);
       continue;
     }
-    const LayerCode code = tokens > start_ ? layer_code(layers, i) : LayerCode{};
+    const LayerCode code = layer_code(layers, i);
     const bool bounded = shape.type == LayerType::sliding && shape.window > 0;
     const uint64_t stored = bounded ? std::min<uint64_t>(tokens, shape.window) : tokens;
-    total = saturating_add(total, layer_bytes(shape, code, tokens - stored, tokens));
+    total =
+        saturating_add(total, tokens > start_ ? coded_bytes(shape, code, tokens - stored, tokens)
+                                              : rows_bytes(shape, kernels::kBf16Code, stored));
+    if (code.anchored && tokens >= kernels::kPagePositions)  // coded already or not
+      total = saturating_add(total, 2 * uint64_t{shape.kv_heads} * shape.k_dim);
   }
   return total;
 }

@@ -98,7 +98,7 @@ class KvScheme {
   SchemeDescription describe(std::span<const LayerShape> layers) const;
   // Bytes of `tokens` stored positions (of min(tokens, window) in a window), exactly, before
   // rounding up to pages; saturates. Up to start() positions are bf16, beyond it all are codes; of
-  // an anchored layer positions 0 to 63 stay wide, and more than those bring the anchor.
+  // an anchored layer positions 0 to 63 stay wide, and from 64 tokens on there is the anchor.
   uint64_t bytes_at(std::span<const LayerShape> layers, uint64_t tokens) const;
 
   // May rows of this scheme share a batch? `can_convert` says whether the cache at an index of the
