@@ -88,11 +88,10 @@ std::string parent_of(const std::string& path) {
   return slash == 0 ? "/" : path.substr(0, slash);
 }
 
-Status fill_and_rename(const std::string& temporary, const std::string& path,
-                       std::span<const std::byte> bytes) {
+Status fill_and_rename(const std::string& temporary, const std::string& path, FileParts parts) {
   {
     GYRE_ASSIGN(const Descriptor file, open_descriptor(temporary, O_WRONLY | O_CREAT | O_EXCL));
-    GYRE_TRY(write_all(file, path, bytes));
+    for (const auto& part : parts) GYRE_TRY(write_all(file, path, part));
     GYRE_TRY(sync(file, path));
   }
   if (system_call([&] { return ::rename(temporary.c_str(), path.c_str()); }) < 0)
@@ -188,10 +187,14 @@ Result<std::string> read_file(const std::string& path, size_t max_bytes) {
 }
 
 Status write_file_atomically(const std::string& path, std::span<const std::byte> bytes) {
+  return write_parts_atomically(path, FileParts(&bytes, 1));
+}
+
+Status write_parts_atomically(const std::string& path, FileParts parts) {
   static std::atomic<unsigned> serial{0};
   const std::string temporary =
       path + ".tmp" + std::to_string(::getpid()) + "." + std::to_string(serial++);
-  if (auto done = fill_and_rename(temporary, path, bytes); !done) {
+  if (auto done = fill_and_rename(temporary, path, parts); !done) {
     ::unlink(temporary.c_str());
     return done;
   }

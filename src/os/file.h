@@ -47,6 +47,9 @@ Result<std::string> read_file(const std::string& path, size_t max_bytes);
 // syncing the directory, the new bytes are in place and the error says that a power cut may undo
 // it.)
 Status write_file_atomically(const std::string& path, std::span<const std::byte> bytes);
+// The same for bytes that lie in several places: the file holds them one after the other.
+using FileParts = std::span<const std::span<const std::byte>>;
+Status write_parts_atomically(const std::string& path, FileParts parts);
 
 Result<bool> exists(const std::string& path);
 Result<uint64_t> file_size(const std::string& path);

@@ -162,6 +162,17 @@ TEST_F(Files, EveryFailingOperationIsReportedAndUndone) {
   }
   EXPECT_EQ(failures, 6);
 
+  const std::span<const std::byte> parts[] = {bytes("one"), {}, bytes("two")};
+  for (long n = 0; n < 7; ++n) {  // open, two writes, sync, rename | open directory, sync
+    fail_operation_after(n);
+    EXPECT_EQ(write_parts_atomically(at("a"), parts).error().code, ErrorCode::io) << n;
+    EXPECT_EQ(*read_file(at("a"), 10), n >= 5 ? "onetwo" : n == 0 ? "new" : "old") << n;
+    ASSERT_TRUE(write_file_atomically(at("a"), bytes("old")));
+    EXPECT_EQ(entries(), 1u) << n;
+  }
+  ASSERT_TRUE(write_parts_atomically(at("a"), parts));
+  EXPECT_EQ(*read_file(at("a"), 10), "onetwo");
+
   for (long n = 0; n < 3; ++n) {  // open, stat, map
     fail_operation_after(n);
     EXPECT_EQ(MappedFile::open(at("a")).error().code, ErrorCode::io) << n;
