@@ -135,6 +135,8 @@ void PagePool::release_free_slabs() {
 Result<PageRef> PagePool::allocate(size_t bytes) {
   if (bytes == 0 || bytes > std::numeric_limits<size_t>::max() / 4)
     return fail(ErrorCode::out_of_memory, "KV page", std::to_string(bytes) + " bytes");
+  // Counted by itself: a free slot is an allocation too, and must be able to fail in tests.
+  if (allocation_must_fail()) return fail(ErrorCode::out_of_memory, "KV page");
   GYRE_ASSIGN(auto* of, class_of(page_cost(bytes)));
   if (of->free_count == 0) GYRE_TRY(grow(*of));
   const size_t at = pick(of->free_count);

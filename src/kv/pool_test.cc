@@ -121,7 +121,10 @@ TEST(PagePool, EveryAllocationMayFailAndLeavesThePoolAsItWas) {
     auto page = pool.allocate(8192);  // a new class and a new slab
     fail_allocation_after(-1);
     if (page.ok()) {
-      EXPECT_GE(n, 5);  // class, memory, records, free list, slab
+      EXPECT_GE(n, 6);  // page, class, memory, records, free list, slab
+      fail_allocation_after(0);
+      EXPECT_FALSE(pool.allocate(4096).ok());  // a free slot
+      fail_allocation_after(-1);
       return;
     }
     EXPECT_EQ(page.error().code, ErrorCode::out_of_memory);
