@@ -39,7 +39,14 @@ size_t lay_out(AttentionWork& work, uint32_t ld, std::byte* at) {
   const size_t operands = size_t{blocks(ld, kOperands)} * kTileRows * kOperandStride;
   take(work.q, operands);
   take(work.q_bf16, operands);
-  take(work.scores, size_t{kScoreRows} * kOperandStride);
+  take(work.q_codes, size_t{kTileRows} * ld);
+  take(work.q_scale, size_t{kTileRows} * blocks(ld, 32));
+  take(work.q_sum, size_t{kTileRows} * blocks(ld, 32));
+  take(work.anchor_dot, kTileRows);
+  take(work.codes, size_t{kChunkPositions} * ld);
+  take(work.factors, size_t{2} * blocks(ld, 32) * kChunkPositions);
+  work.ld = ld;
+  take(work.scores, size_t{kTileRows} * kOperandStride);
   take(work.p_bf16, size_t{kScoreRows} * kOperandStride);
   for (AttentionPartial* partial : {&work.chunk, &work.total}) {
     partial->ld = ld;
@@ -172,7 +179,7 @@ class AttentionRun {
       if (pool_.size() <= scratch_.threads_ && layout.kv_heads != 0 &&
           job.q_heads % layout.kv_heads == 0 && job.q_heads != 0 && layout.v_dim != 0 &&
           layout.k_dim % 2 == 0 && layout.k_dim <= scratch_.max_dim_ &&
-          layout.v_dim <= scratch_.max_dim_)
+          layout.v_dim <= scratch_.max_dim_ && !layout.code.rotated)
         continue;
       std::fprintf(stderr,
                    "gyre: internal: attention of %u heads over %u, dims %u and %u, %d threads: "
@@ -183,7 +190,9 @@ class AttentionRun {
   }
 
   const AttentionKernel& kernel(const AttentionJob& job) const {
-    return job.layout.code == kBf16Code ? *ops_.kernel : reference_attention_kernel;
+    const CodeKind kind = job.layout.code.k.kind;
+    if (kind == CodeKind::affine || kind == CodeKind::turbo) return reference_code_attention_kernel;
+    return kind == CodeKind::bf16 ? *ops_.kernel : reference_attention_kernel;
   }
 
   static double cost(const AttentionJob& job) {

@@ -51,25 +51,40 @@ class Row {
 
   void place(uint32_t seed) {
     const size_t count = (shape_.length + kPagePositions - 1) / kPagePositions;
-    memory_ = *Array<std::byte>::make(count * layout_.page_bytes(), "test pages");
+    const size_t stride = std::max(layout_.page_bytes(), page_layout(0).page_bytes());
+    memory_ = *Array<std::byte>::make(count * stride, "test pages");
+    anchor_.assign(layout_.anchor_bytes(), std::byte{0});
     std::vector<size_t> order(count);
     std::iota(order.begin(), order.end(), 0);
     std::shuffle(order.begin(), order.end(), std::mt19937(seed));
     pages_.clear();
-    for (size_t p : order) pages_.push_back(memory_.data() + p * layout_.page_bytes());
+    for (size_t p : order) pages_.push_back(memory_.data() + p * stride);
   }
 
-  bool put(uint32_t t, Isa isa) {
-    return attention_ops(isa).store(layout_, pages_[t / kPagePositions], t % kPagePositions,
-                                    &k_[size_t{t} * shape_.kv_heads * shape_.k_dim],
-                                    &v_[size_t{t} * shape_.kv_heads * shape_.v_dim]);
+  KvLayout page_layout(size_t page) const {
+    return layout_.code.anchored && page == 0 ? layout_.wide() : layout_;
   }
+
+  // Positions in any order, but the first 64 of an anchored row before others.
+  bool put(uint32_t t, Isa isa) {
+    const size_t page = t / kPagePositions;
+    const bool good = attention_ops(isa).store(page_layout(page), pages_[page], t % kPagePositions,
+                                               &k_[size_t{t} * shape_.kv_heads * shape_.k_dim],
+                                               &v_[size_t{t} * shape_.kv_heads * shape_.v_dim],
+                                               page == 0 ? nullptr : anchor());
+    if (layout_.code.anchored && t == kPagePositions - 1)
+      make_anchor(layout_, pages_[0], anchor_.data());
+    return good;
+  }
+
+  const std::byte* anchor() const { return anchor_.empty() ? nullptr : anchor_.data(); }
 
   // Queries [begin, end) as one job; out and flags have room for all of the row's queries.
   AttentionJob job(uint32_t begin, uint32_t end, Floats& out, std::vector<uint8_t>& flags) {
     AttentionJob job;
     job.layout = layout_;
     job.pages = pages_.data();
+    job.anchor = anchor();
     job.queries = end - begin;
     job.q_heads = heads();
     job.q_ld = size_t{heads()} * shape_.k_dim;
@@ -95,6 +110,7 @@ class Row {
   Floats k_, v_, q_, sinks_;
   Array<std::byte> memory_;
   std::vector<std::byte*> pages_;
+  std::vector<std::byte> anchor_;
   std::vector<Visible> visible_;
 };
 

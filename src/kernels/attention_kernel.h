@@ -36,13 +36,24 @@ struct AttentionTile {
     };
     return {inside(v.begin), inside(v.end)};
   }
+  // How page `page` of a chunk is laid out: an anchored layer's first one is wide.
+  KvLayout layout(uint32_t chunk, uint32_t page) const {
+    const KvLayout& layout = job->layout;
+    return layout.code.anchored && chunk == 0 && page == 0 ? layout.wide() : layout;
+  }
   // The page that holds positions [64 page, 64 page + 64) of a chunk; K and V of this kv head.
   const std::byte* keys(uint32_t chunk, uint32_t page) const {
-    return job->pages[size_t{chunk} * kChunkPages + page] + kv_head * job->layout.k_head_bytes();
+    return job->pages[size_t{chunk} * kChunkPages + page] +
+           kv_head * layout(chunk, page).k_head_bytes();
   }
   const std::byte* values(uint32_t chunk, uint32_t page) const {
-    return job->pages[size_t{chunk} * kChunkPages + page] + job->layout.v_offset() +
-           kv_head * job->layout.v_head_bytes();
+    const KvLayout of = layout(chunk, page);
+    return job->pages[size_t{chunk} * kChunkPages + page] + of.v_offset() +
+           kv_head * of.v_head_bytes();
+  }
+  // The anchor's bf16 channels of this kv head; null: zeros.
+  const std::byte* anchor() const {
+    return job->anchor == nullptr ? nullptr : job->anchor + size_t{2} * kv_head * job->layout.k_dim;
   }
 };
 
@@ -57,12 +68,19 @@ struct AttentionPartial {
 
 // One worker's room for a tile.
 struct AttentionWork {
-  float* q = nullptr;          // [segment][kTileRows][kOperandStride]: the operands as f32
-  uint16_t* q_bf16 = nullptr;  // the same in bf16
-  float* scores = nullptr;     // [kScoreRows][kOperandStride]: scores, then weights
-  uint16_t* p_bf16 = nullptr;  // the weights in bf16
-  AttentionPartial chunk;      // of one chunk
-  AttentionPartial total;      // of the chunks so far
+  float* q = nullptr;           // [segment][kTileRows][kOperandStride]: the operands as f32
+  uint16_t* q_bf16 = nullptr;   // the same in bf16
+  int8_t* q_codes = nullptr;    // for affine codes: [kTileRows][ld], ld >= the dimensions
+  float* q_scale = nullptr;     // [kTileRows][ld / 32]: of each block of 32
+  float* q_sum = nullptr;       // the same: the sum of the block's codes
+  float* anchor_dot = nullptr;  // [kTileRows]
+  std::byte* codes = nullptr;   // [kChunkPositions][ld]: K or V of a chunk, unpacked
+  float* factors = nullptr;     // [2][ld / 32][kChunkPositions]: scales and biases, or factors
+  float* scores = nullptr;      // [kTileRows][kOperandStride]: scores, then weights
+  uint16_t* p_bf16 = nullptr;   // the weights in bf16
+  uint32_t ld = 0;
+  AttentionPartial chunk;  // of one chunk
+  AttentionPartial total;  // of the chunks so far
 };
 
 struct AttentionKernel {
@@ -81,9 +99,17 @@ struct AttentionKernel {
 // Several workers may flag one query.
 void flag_not_finite(const AttentionJob& job, uint32_t query);
 
-// kernels/reference: also serves kF32Code for every instruction set.
-extern const AttentionKernel reference_attention_kernel;
+// kernels/reference. The plain one also serves kF32Code for every instruction set, the other one
+// affine, turbo and anchored codes.
+extern const AttentionKernel reference_attention_kernel, reference_code_attention_kernel;
 bool reference_store(const KvLayout& layout, std::byte* page, uint32_t position_in_page,
-                     const float* k, const float* v);
+                     const float* k, const float* v, const std::byte* anchor);
+bool reference_store_codes(const KvLayout& layout, std::byte* page, uint32_t position_in_page,
+                           const float* k, const float* v, const std::byte* anchor);
+// total = total merged with the next chunk's partial.
+void reference_merge(uint32_t rows, uint32_t v_dim, const AttentionPartial& next,
+                     AttentionPartial& total);
+// acc becomes the row's sum with its head's sink; returns the weights' sum.
+float reference_sink(const AttentionTile& tile, uint32_t row, float max, float sum, float* acc);
 
 }  // namespace gyre::kernels

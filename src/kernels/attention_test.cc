@@ -306,7 +306,7 @@ TEST(AttentionStore, RoundsTiesAndSmallNumbersAsTheContractSays) {
   const float v[] = {-0x1p-56f, 3.3895313e38f};  // kept; the largest bf16
   for (Isa isa : available_isas()) {
     std::byte page[1024] = {};
-    EXPECT_TRUE(attention_ops(isa).store(layout, page, 0, k, v));
+    EXPECT_TRUE(attention_ops(isa).store(layout, page, 0, k, v, nullptr));
     uint16_t got[4];
     std::memcpy(got, page, 4);
     std::memcpy(got + 2, page + layout.v_offset(), 2);

@@ -102,7 +102,8 @@ void attend(Step& step, const AttentionLayer& layer, uint32_t forms) {
     if (!layer.owns_kv) return;
     place(step.k(t), kv.kv_heads, layer.k_norm);
     if (!backend.attention->store(kv, sequence.page(layer.layer, position),
-                                  position % kernels::kPagePositions, step.k(t), step.v(t)))
+                                  position % kernels::kPagePositions, step.k(t), step.v(t),
+                                  nullptr))
       step.not_finite()[t] = 1;
   });
 

@@ -18,8 +18,9 @@ size_t RowCode::row_bytes(uint32_t dim) const {
     case CodeKind::f32:
       return size_t{4} * dim;
     case CodeKind::affine:
-      return codes + size_t{4} * (dim / group);
+      return codes + size_t{4} * groups(dim);
     case CodeKind::turbo:
+      if (group != 0) return codes + size_t{2} * groups(dim);
       return dim == 0 ? 0 : codes + 4;
   }
   return 0;
@@ -42,6 +43,9 @@ Status check_row(const RowCode& code, uint32_t dim, const std::string& what) {
   if (dim % 8 != 0 || dim < 32 || dim > 1024)
     return fail(ErrorCode::unsupported, what + ": head size of a turbo code", std::to_string(dim),
                 "a multiple of 8 from 32 to 1024");
+  if (code.group != 0 && code.group != kTurboGroup)
+    return fail(ErrorCode::unsupported, what + ": group of a turbo code",
+                std::to_string(code.group), "0 or 64");
   return {};
 }
 

@@ -19,12 +19,17 @@ enum class CodeKind : uint8_t {
   turbo,   // rotated, indices into a codebook, one f32 scale (turbo.h)
 };
 
+// The group of a grouped turbo row; the last group of a row may be shorter.
+inline constexpr uint32_t kTurboGroup = 64;
+
 struct RowCode {
   CodeKind kind = CodeKind::bf16;
   uint32_t bits = 16;
-  uint32_t group = 0;  // values that share a scale; turbo: 0 = the whole row
+  uint32_t group = 0;  // values that share a scale; turbo: 0 = the whole row, or kTurboGroup
 
   bool operator==(const RowCode&) const = default;
+  // Groups of a row of `dim` values, the last one perhaps short; 0 of a row without groups.
+  uint32_t groups(uint32_t dim) const { return group == 0 ? 0 : (dim + group - 1) / group; }
   // Bytes of a row of `dim` values that check_row() accepts.
   size_t row_bytes(uint32_t dim) const;
 };
@@ -45,7 +50,8 @@ bool is_code_bits(uint64_t bits);
 bool is_code_group(uint64_t group);
 
 // Can rows of `dim` values be stored so? Affine: the group divides `dim`. Turbo: `dim` is a
-// multiple of 8, 32 to 1024. Errors: unsupported, beginning with `what`.
+// multiple of 8, 32 to 1024, and the group 0 or kTurboGroup. Errors: unsupported, beginning with
+// `what`.
 Status check_row(const RowCode& code, uint32_t dim, const std::string& what);
 
 }  // namespace gyre::kernels

@@ -46,12 +46,8 @@ void hadamard(std::span<float> x, float scale) {
 
 void flip(std::span<float> x, const uint32_t* flips) {
   for (size_t i = 0; i < x.size(); ++i)
-    x[i] = std::bit_cast<float>(std::bit_cast<uint32_t>(x[i]) ^ flips[i]);
-}
-
-// Where pass p begins.
-uint32_t pass_start(uint32_t pass, uint32_t dim, uint32_t block) {
-  return pass == 1 ? dim - block : 0;
+    x[i] =
+        std::bit_cast<float>(std::bit_cast<uint32_t>(x[i]) ^ (flips[i / 32] >> (i % 32) & 1) << 31);
 }
 
 float power_of_two(int exponent) {  // -126 .. 127
@@ -60,41 +56,46 @@ float power_of_two(int exponent) {  // -126 .. 127
 
 }  // namespace
 
+constexpr Rotation::Flips Rotation::make_flips(uint64_t seed) {
+  Flips out{};
+  for (uint32_t i = 0; i < out.size(); ++i)
+    out[i] =
+        numerics::philox4x32({i % kFlipWords, i / kFlipWords, 0, 0},
+                             {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)})[0];
+  return out;
+}
+
+Rotation::Rotation(uint32_t dim, const Flips& flips)
+    : dim_(dim), block_(std::bit_floor(dim)), passes_(block_ == dim ? 1 : 3), flips_(flips) {
+  const int log = std::countr_zero(block_);
+  scale_ = power_of_two(-(log / 2)) * (log % 2 != 0 ? 0x1.6a09e6p-1f : 1.0f);
+}
+
+Rotation Rotation::stored(uint32_t dim) {
+  static constexpr Flips kFlips = make_flips(kTurboSeed);
+  return {dim, kFlips};
+}
+
 Result<Rotation> Rotation::make(uint32_t dim, uint64_t seed) {
   GYRE_TRY(check_row({CodeKind::turbo, 8, 0}, dim, "rotation"));
   if (dim == 0)
     return fail(ErrorCode::unsupported, "rotation: head size of a turbo code", "0", "at least 32");
-  Rotation made;
-  made.dim_ = dim;
-  made.block_ = std::bit_floor(dim);
-  made.passes_ = made.block_ == dim ? 1 : 3;
-  const int log = std::countr_zero(made.block_);
-  made.scale_ = power_of_two(-(log / 2)) * (log % 2 != 0 ? 0x1.6a09e6p-1f : 1.0f);
-  GYRE_ASSIGN(made.flips_, Array<uint32_t>::make(size_t{made.passes_} * made.block_, "rotation"));
-  for (uint32_t pass = 0; pass < made.passes_; ++pass) {
-    for (uint32_t i = 0; i < made.block_; ++i) {
-      const uint32_t word =
-          numerics::philox4x32({i / 32, pass, 0, 0},
-                               {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)})[0];
-      made.flips_[size_t{pass} * made.block_ + i] = (word >> (i % 32) & 1) << 31;
-    }
-  }
-  return made;
+  return Rotation(dim, make_flips(seed));
 }
 
 void Rotation::forward(std::span<float> row) const {
   for (uint32_t pass = 0; pass < passes_; ++pass) {
-    const auto part = row.subspan(pass_start(pass, dim_, block_), block_);
-    flip(part, flips_.data() + size_t{pass} * block_);
+    const auto part = row.subspan(start(pass), block_);
+    flip(part, flips(pass));
     hadamard(part, scale_);
   }
 }
 
 void Rotation::backward(std::span<float> row) const {
   for (uint32_t pass = passes_; pass-- > 0;) {
-    const auto part = row.subspan(pass_start(pass, dim_, block_), block_);
+    const auto part = row.subspan(start(pass), block_);
     hadamard(part, scale_);
-    flip(part, flips_.data() + size_t{pass} * block_);
+    flip(part, flips(pass));
   }
 }
 
@@ -110,11 +111,37 @@ float turbo_value(std::span<const uint16_t> codebook, uint32_t code) {
   return code < half ? -bf16_to_f32(codebook[half - 1 - code]) : bf16_to_f32(codebook[code - half]);
 }
 
+namespace {
+
+// The codes of y, whose squares sum to `squares`, as values [first, first + y.size()) of a stream;
+// returns the factor that loses least.
+float encode_values(std::span<const float> y, float squares, uint32_t bits, size_t first,
+                    std::byte* stream) {
+  float value[kMaxDim];
+  const float to_unit = std::sqrt(static_cast<float>(y.size()) / squares);
+  const auto codebook = turbo_codebook(static_cast<uint32_t>(y.size()), bits);
+  const size_t half = codebook.size();
+  float border[128];
+  for (size_t j = 0; j + 1 < half; ++j)
+    border[j] = (bf16_to_f32(codebook[j]) + bf16_to_f32(codebook[j + 1])) * 0.5f;
+  for (size_t i = 0; i < y.size(); ++i) {
+    const float z = y[i] * to_unit;
+    const auto m = static_cast<size_t>(std::lower_bound(border, border + half - 1, std::fabs(z)) -
+                                       border);  // the borders below |z|
+    const auto code = static_cast<uint32_t>(z < 0 ? half - 1 - m : half + m);
+    value[i] = turbo_value(codebook, code);
+    put_code(stream, first + i, bits, code);
+  }
+  return lane_dot(y, {value, y.size()}) / lane_dot({value, y.size()}, {value, y.size()});
+}
+
+}  // namespace
+
 bool turbo_encode_row(const Rotation& rotation, uint32_t bits, std::span<const float> x,
                       std::byte* out) {
   const size_t dim = x.size(), code_bytes = dim * bits / 8;
   std::memset(out, 0, code_bytes + 4);
-  float w[kMaxDim], y[kMaxDim], value[kMaxDim];
+  float w[kMaxDim], y[kMaxDim];
   uint16_t largest = 0;
   for (size_t i = 0; i < dim; ++i) {
     const uint16_t operand = f32_to_bf16_operand(x[i]);
@@ -127,26 +154,41 @@ bool turbo_encode_row(const Rotation& rotation, uint32_t bits, std::span<const f
   for (size_t i = 0; i < dim; ++i) y[i] = w[i] = w[i] * power_of_two(-exponent);
   const float squares = lane_dot({w, dim}, {w, dim});
   rotation.forward({y, dim});
-  const float to_unit = std::sqrt(static_cast<float>(dim) / squares);
-  const auto codebook = turbo_codebook(static_cast<uint32_t>(dim), bits);
-  const size_t half = codebook.size();
-  float border[128];
-  for (size_t j = 0; j + 1 < half; ++j)
-    border[j] = (bf16_to_f32(codebook[j]) + bf16_to_f32(codebook[j + 1])) * 0.5f;
-  for (size_t i = 0; i < dim; ++i) {
-    const float z = y[i] * to_unit;
-    const auto m = static_cast<size_t>(std::lower_bound(border, border + half - 1, std::fabs(z)) -
-                                       border);  // the borders below |z|
-    const auto code = static_cast<uint32_t>(z < 0 ? half - 1 - m : half + m);
-    value[i] = turbo_value(codebook, code);
-    put_code(out, i, bits, code);
-  }
-  const float factor = lane_dot({y, dim}, {value, dim}) / lane_dot({value, dim}, {value, dim}) *
-                       power_of_two(exponent);
+  const float factor = encode_values({y, dim}, squares, bits, 0, out) * power_of_two(exponent);
   const auto raw = std::bit_cast<uint32_t>(factor);
   put_u16(out + code_bytes, static_cast<uint16_t>(raw & 0xffff));
   put_u16(out + code_bytes + 2, static_cast<uint16_t>(raw >> 16));
   return true;
+}
+
+void turbo_encode_groups(uint32_t bits, std::span<const float> x, std::byte* out) {
+  const RowCode code{CodeKind::turbo, bits, kTurboGroup};
+  std::byte* factor = out + x.size() * bits / 8;
+  std::memset(out, 0, code.row_bytes(static_cast<uint32_t>(x.size())));
+  for (size_t first = 0; first < x.size(); first += kTurboGroup, factor += 2) {
+    const auto group = x.subspan(first, std::min<size_t>(kTurboGroup, x.size() - first));
+    uint32_t largest = 0;
+    for (const float value : group)
+      largest = std::max(largest, std::bit_cast<uint32_t>(value) & 0x7fffffff);
+    const int exponent = static_cast<int>(largest >> 23) - 127;
+    if (exponent < -100) continue;
+    float y[kTurboGroup];
+    for (size_t i = 0; i < group.size(); ++i) y[i] = group[i] * power_of_two(-exponent);
+    const std::span<const float> scaled(y, group.size());
+    const float best = encode_values(scaled, lane_dot(scaled, scaled), bits, first, out);
+    put_u16(factor, f32_to_bf16_operand(best * power_of_two(exponent)));
+  }
+}
+
+void turbo_decode_groups(uint32_t bits, const std::byte* row, std::span<float> out) {
+  const std::byte* factors = row + out.size() * bits / 8;
+  for (size_t i = 0; i < out.size(); ++i) {
+    const size_t first = i / kTurboGroup * kTurboGroup;
+    const auto codebook = turbo_codebook(
+        static_cast<uint32_t>(std::min<size_t>(kTurboGroup, out.size() - first)), bits);
+    const float factor = bf16_to_f32(get_u16(factors + 2 * (i / kTurboGroup)));
+    out[i] = std::fma(factor, turbo_value(codebook, get_code(row, i, bits)), 0.0f);  // no -0
+  }
 }
 
 void turbo_decode_rotated(uint32_t bits, const std::byte* row, std::span<float> out) {

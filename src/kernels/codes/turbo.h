@@ -7,15 +7,15 @@
 // the query once and reads the codes, and turns the summed values back once.
 //
 // Row bytes (docs/formats/kv.md): the codes as a little-endian bit stream, then the factor as a
-// little-endian f32. Callers own all memory and have opened a FloatEnvironment; a Rotation may be
-// used by any thread.
+// little-endian f32, or, of a grouped row, a bf16 factor for each 64 values. Callers own all memory
+// and have opened a FloatEnvironment; a Rotation is a value, which any thread may use.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 
-#include "base/memory.h"
 #include "kernels/codes/row_code.h"
 
 namespace gyre::kernels {
@@ -35,14 +35,30 @@ class Rotation {
   // Lengths that check_row() accepts for turbo; unsupported otherwise.
   static Result<Rotation> make(uint32_t dim, uint64_t seed = kTurboSeed);
 
+  // The rotation of what is stored: of a length that make() accepts, with kTurboSeed.
+  static Rotation stored(uint32_t dim);
+
   uint32_t dim() const { return dim_; }
   void forward(std::span<float> row) const;
   void backward(std::span<float> row) const;
 
+  // What a pass does, for kernels: to values [start(pass), start(pass) + block()).
+  uint32_t passes() const { return passes_; }
+  uint32_t block() const { return block_; }
+  uint32_t start(uint32_t pass) const { return pass == 1 ? dim_ - block_ : 0; }
+  float scale() const { return scale_; }
+  // Bit i % 32 of word i / 32: whether value i of the pass is flipped.
+  const uint32_t* flips(uint32_t pass) const { return flips_.data() + pass * kFlipWords; }
+
  private:
+  static constexpr uint32_t kFlipWords = 32;
+  using Flips = std::array<uint32_t, 3 * kFlipWords>;
+  static constexpr Flips make_flips(uint64_t seed);
+  Rotation(uint32_t dim, const Flips& flips);
+
   uint32_t dim_ = 0, block_ = 0, passes_ = 0;
   float scale_ = 1.0f;
-  Array<uint32_t> flips_;  // [pass][block]: 0, or the sign bit
+  Flips flips_;
 };
 
 // The positive half of a codebook, ascending, as bf16; code c of 2^bits stands for
@@ -65,5 +81,16 @@ void turbo_decode_rotated(uint32_t bits, const std::byte* row, std::span<float> 
 // And turned back.
 void turbo_decode_row(const Rotation& rotation, uint32_t bits, const std::byte* row,
                       std::span<float> out);
+
+// A grouped row, RowCode{turbo, bits, kTurboGroup}. x: a rotated row (perhaps less an anchor), all
+// finite, below 2^106. For each group, n values of it:
+//   y = the group times 2^-e, 2^e = the largest power of two not above its maximum magnitude
+//   z_i = y_i * sqrt(n / lane sum of fma(y, y, .)), codes in the codebook of n values as above
+//   factor = bf16 operand of (lane sum of fma(y, value, .) / lane sum of fma(value, value, .) *
+//   2^e)
+// A group of magnitudes below 2^-100 has factor 0 and codes 0.
+void turbo_encode_groups(uint32_t bits, std::span<const float> x, std::byte* out);
+// factor * value for each code.
+void turbo_decode_groups(uint32_t bits, const std::byte* row, std::span<float> out);
 
 }  // namespace gyre::kernels

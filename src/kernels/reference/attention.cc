@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "kernels/attention_kernel.h"
+#include "kernels/kv_page.h"
 #include "numerics/functions.h"
 #include "numerics/half.h"
 
@@ -31,14 +32,6 @@ struct F32Cell {
   static float load(Type cell) { return cell; }
   static Type store(float x) { return x; }
 };
-
-// Index of element (position, d) in one head's K or V of a page.
-size_t k_index(uint32_t position, uint32_t d, uint32_t k_dim) {
-  return size_t{position / 16} * k_dim * 16 + size_t{d / 2} * 32 + position % 16 * 2 + d % 2;
-}
-size_t v_index(uint32_t position, uint32_t d, uint32_t v_dim) {
-  return (size_t{position / 2} * v_dim + d) * 2 + position % 2;
-}
 
 template <class Cell>
 typename Cell::Type* cells(const std::byte* bytes) {
@@ -93,7 +86,7 @@ void begin_rows(const AttentionTile& tile, AttentionWork& work) {
 
 void begin(const AttentionTile& tile, AttentionWork& work) {
   return tile.job->layout.code == kBf16Code ? begin_rows<Bf16Cell>(tile, work)
-                                               : begin_rows<F32Cell>(tile, work);
+                                            : begin_rows<F32Cell>(tile, work);
 }
 
 // q . k in segments of 256 dimensions, pairs ascending, the odd element of a pair first.
@@ -175,7 +168,10 @@ struct Meeting {
       : max(n > m ? n : m), mine(numerics::exp(m - max)), theirs(numerics::exp(n - max)) {}
 };
 
-void merge(uint32_t rows, uint32_t v_dim, const AttentionPartial& next, AttentionPartial& total) {
+}  // namespace
+
+void reference_merge(uint32_t rows, uint32_t v_dim, const AttentionPartial& next,
+                     AttentionPartial& total) {
   for (uint32_t r = 0; r < rows; ++r) {
     if (next.sum[r] == 0.0f) continue;
     const float* o = next.out + size_t{r} * next.ld;
@@ -193,17 +189,22 @@ void merge(uint32_t rows, uint32_t v_dim, const AttentionPartial& next, Attentio
   }
 }
 
+float reference_sink(const AttentionTile& tile, uint32_t row, float max, float sum, float* acc) {
+  const Meeting meet(max, tile.job->sinks[tile.head(row)]);
+  for (uint32_t d = 0; d < tile.job->layout.v_dim; ++d)
+    acc[d] = std::fma(acc[d], meet.mine, 0.0f * meet.theirs);
+  return std::fma(sum, meet.mine, 1.0f * meet.theirs);
+}
+
+namespace {
+
 void finish(const AttentionTile& tile, AttentionPartial& total) {
   const AttentionJob& job = *tile.job;
   const uint32_t v_dim = job.layout.v_dim;
   for (uint32_t r = 0; r < tile.rows(); ++r) {
     float* acc = total.out + size_t{r} * total.ld;
     float sum = total.sum[r];
-    if (job.sinks != nullptr) {
-      const Meeting meet(total.max[r], job.sinks[tile.head(r)]);
-      for (uint32_t d = 0; d < v_dim; ++d) acc[d] = std::fma(acc[d], meet.mine, 0.0f * meet.theirs);
-      sum = std::fma(sum, meet.mine, 1.0f * meet.theirs);
-    }
+    if (job.sinks != nullptr) sum = reference_sink(tile, r, total.max[r], sum, acc);
     float* out = job.out + tile.query(r) * job.out_ld + size_t{tile.head(r)} * v_dim;
     bool good = true;
     for (uint32_t d = 0; d < v_dim; ++d) {
@@ -220,11 +221,12 @@ void finish(const AttentionTile& tile, AttentionPartial& total) {
 }  // namespace
 
 bool reference_store(const KvLayout& layout, std::byte* page, uint32_t position_in_page,
-                     const float* k, const float* v) {
-  return layout.code == kBf16Code ? store<Bf16Cell>(layout, page, position_in_page, k, v)
-                                     : store<F32Cell>(layout, page, position_in_page, k, v);
+                     const float* k, const float* v, const std::byte* anchor) {
+  if (layout.code == kBf16Code) return store<Bf16Cell>(layout, page, position_in_page, k, v);
+  if (layout.code == kF32Code) return store<F32Cell>(layout, page, position_in_page, k, v);
+  return reference_store_codes(layout, page, position_in_page, k, v, anchor);
 }
 
-const AttentionKernel reference_attention_kernel = {begin, chunk, merge, finish};
+const AttentionKernel reference_attention_kernel = {begin, chunk, reference_merge, finish};
 
 }  // namespace gyre::kernels

@@ -461,8 +461,8 @@ GYRE_WORD bool rounds_to_finite(const float* x, uint32_t n) {
 
 // Stores are of 2 and 4 bytes, so that threads may write neighbouring positions.
 bool store_position(const KvLayout& layout, std::byte* page, uint32_t position, const float* k,
-                    const float* v) {
-  if (layout.code != kBf16Code) return reference_store(layout, page, position, k, v);
+                    const float* v, const std::byte* anchor) {
+  if (layout.code != kBf16Code) return reference_store(layout, page, position, k, v, anchor);
   const bool good = rounds_to_finite(k, layout.kv_heads * layout.k_dim) &&
                     rounds_to_finite(v, layout.kv_heads * layout.v_dim);
   uint16_t narrow[kTile];
