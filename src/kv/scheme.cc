@@ -199,9 +199,9 @@ LayerCode KvScheme::layer_code(std::span<const LayerShape> layers, size_t layer)
 
 Status KvScheme::check(std::span<const LayerShape> layers) const {
   const std::vector<size_t> caches = cache_list(layers);
-  const auto fits = [&](const LayerCode& code, size_t layer, const std::string& what) -> Status {
-    GYRE_TRY(kernels::check_row(code.k, layers[layer].k_dim, what));
-    return kernels::check_row(code.v, layers[layer].v_dim, what);
+  const auto fits = [&](const LayerCode& code, size_t layer, const std::string& what) {
+    const LayerShape& shape = layers[layer];
+    return kernels::check_layout({shape.kv_heads, shape.k_dim, shape.v_dim, code}, what);
   };
   for (size_t i = 0; i < entries_.size(); ++i) {  // those that a later one overrides as well
     const KvConfigEntry& entry = entries_[i];

@@ -52,7 +52,7 @@ TEST(SchemePlaces, RefusalsNameLayerAndEntry) {
   auto small = places();
   small[2].layout.k_dim = 48;
   EXPECT_THAT(apply_scheme(*KvScheme::parse("kv4", nullptr), small).error().text,
-              HasSubstr("kv4: layer 2: group: 64, expected a divisor of the head size 48"));
+              HasSubstr("kv4: layer 2: K: group: 64, expected a divisor of the head size 48"));
   const std::vector<KvConfigEntry> beyond = {{3, *parse_layer_code("kv8")}};  // a reader, no cache
   EXPECT_THAT(apply_scheme(*KvScheme::parse("config", &beyond), places()).error().text,
               HasSubstr("entry 0: layer_idx: 3, expected one of the model's 3 caches"));

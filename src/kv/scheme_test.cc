@@ -360,9 +360,8 @@ TEST(KvSchemeBytes, FormulasOfOneLayer) {
 
 TEST(KvSchemeBytes, AnchoredLayersKeepPage0Wide) {
   const auto one = layers_of({F});
-  // 4 heads; a coded row: 256 * 4 / 8 bytes of codes and a factor for each 64 values.
-  const uint64_t factor = RowCode{CodeKind::turbo, 4, 64}.row_bytes(256) - 128;
-  const uint64_t coded = 4 * 2 * (128 + factor);
+  // 4 heads; a coded row: 256 * 4 / 8 bytes of codes and a bf16 factor for each 64 values.
+  const uint64_t coded = 4 * 2 * (128 + 4 * 2);
   EXPECT_EQ(anchored(4, 4).bytes_at(one, 1), 4096u);
   EXPECT_EQ(anchored(4, 4).bytes_at(one, 63), 4096u * 63);
   EXPECT_EQ(anchored(4, 4).bytes_at(one, 64), 4096u * 64 + 2048);  // and the anchor
@@ -475,17 +474,19 @@ TEST(KvSchemeCheck, RefusesWhatCannotBeStored) {
   const Status refused = uniform(4).check(odd);
   EXPECT_EQ(refused.error().code, ErrorCode::unsupported);
   EXPECT_EQ(refused.error().text,
-            "kv4: layer 0: group: 64, expected a divisor of the head size 80");
+            "kv4: layer 0: K: group: 64, expected a divisor of the head size 80");
   EXPECT_EQ(config({e(0, "bf16"), e(0, 4, 64)}).check(odd).error().text,
-            "kv_config.json: entry 1: group: 64, expected a divisor of the head size 80");
+            "kv_config.json: entry 1: K: group: 64, expected a divisor of the head size 80");
   EXPECT_FALSE(uniform(4, 32).check(odd).ok());
   EXPECT_TRUE(turbo(4, 4).check(odd).ok());
   odd[0].v_dim = 160;
   EXPECT_FALSE(uniform(4, 32).check(odd).ok());
   odd[0].k_dim = 160;
   EXPECT_TRUE(uniform(4, 32).check(odd).ok());
-  odd[0].v_dim = 0;  // a latent row without values
-  EXPECT_TRUE(uniform(4, 32).check(odd).ok());
+  odd[0].v_dim = 0;  // a latent row without values: bf16 only
+  EXPECT_THAT(uniform(4, 32).check(odd).error().text, HasSubstr("layer 0: head sizes: 160 and 0"));
+  EXPECT_TRUE(KvScheme().check(odd).ok());
+  odd[0].v_dim = 160;
   odd[0].k_dim = 36;
   EXPECT_THAT(turbo(4, 4).check(odd).error().text, HasSubstr("multiple of 8"));
 }
