@@ -33,7 +33,7 @@ Result<std::unique_ptr<Runner>> Runner::make(Loaded& loaded, const RunnerSetting
 }
 
 Result<kv::Sequence> Runner::open_row() {
-  return kv::Sequence::make(*pages_, loaded_->model().places(), context_);
+  return kv::Sequence::make(*pages_, {loaded_->model().places(), context_});
 }
 
 Status Runner::step(std::span<const RowTokens> rows) {
@@ -49,7 +49,10 @@ Status Runner::step(std::span<const RowTokens> rows) {
     inputs_[r] = {rows[r].kv, {&spans_[r], 1}, 0};
   }
   GYRE_TRY(step_->begin({inputs_.data(), rows.size()}));
-  GYRE_TRY(loaded_->model().forward(*step_));
+  if (Status status = loaded_->model().forward(*step_); !status.ok()) {
+    step_->abandon();
+    return status;
+  }
   return step_->commit();
 }
 

@@ -70,10 +70,18 @@ size_t PagePool::pick(size_t count) {
   return (z ^ (z >> 31)) % count;
 }
 
+size_t PagePool::slab_bytes(size_t slot_bytes) {
+  return (slot_bytes + os::Pages::kStep - 1) / os::Pages::kStep * os::Pages::kStep;
+}
+
+const PagePool::Class* PagePool::find(size_t slot_bytes) const {
+  const Class* c = classes_;
+  while (c != nullptr && c->slot_bytes != slot_bytes) c = c->next;
+  return c;
+}
+
 Result<PagePool::Class*> PagePool::class_of(size_t slot_bytes) {
-  for (Class* c = classes_; c != nullptr; c = c->next) {
-    if (c->slot_bytes == slot_bytes) return c;
-  }
+  if (const Class* c = find(slot_bytes); c != nullptr) return const_cast<Class*>(c);
   Class* made = allocation_must_fail() ? nullptr : new (std::nothrow) Class;
   if (made == nullptr) return fail(ErrorCode::out_of_memory, "KV page class");
   made->slot_bytes = slot_bytes;
@@ -83,8 +91,7 @@ Result<PagePool::Class*> PagePool::class_of(size_t slot_bytes) {
 
 // One more slab for a class; nothing changes when that fails.
 Status PagePool::grow(Class& wanted) {
-  const size_t bytes =
-      (wanted.slot_bytes + os::Pages::kStep - 1) / os::Pages::kStep * os::Pages::kStep;
+  const size_t bytes = slab_bytes(wanted.slot_bytes);
   if (budget_ != 0 && bytes > budget_ - std::min(budget_, slab_bytes_)) {
     release_free_slabs();
     if (bytes > budget_ - std::min(budget_, slab_bytes_))
@@ -148,6 +155,33 @@ Result<PageRef> PagePool::allocate(size_t bytes) {
   ++slot->slab->in_use;
   in_use_ += of->slot_bytes;
   return PageRef(slot);
+}
+
+bool PagePool::fits(std::span<const PageDemand> pages) const {
+  if (budget_ == 0) return true;
+  // Free slabs of sizes that are not asked for can be given back; the others' slots are counted as
+  // free, and so must stay.
+  uint64_t releasable = 0, wanted = 0;
+  for (const Class* c = classes_; c != nullptr; c = c->next) {
+    const bool asked = std::any_of(pages.begin(), pages.end(), [c](const PageDemand& d) {
+      return d.count != 0 && page_cost(d.bytes) == c->slot_bytes;
+    });
+    for (const Slab* slab = c->slabs; slab != nullptr && !asked; slab = slab->next)
+      releasable += slab->in_use == 0 ? slab->memory.size() : 0;
+  }
+  for (size_t i = 0; i < pages.size(); ++i) {
+    const size_t slot = page_cost(pages[i].bytes);
+    const auto same = [slot](const PageDemand& d) { return page_cost(d.bytes) == slot; };
+    if (std::any_of(pages.begin(), pages.begin() + static_cast<ptrdiff_t>(i), same)) continue;
+    uint64_t count = 0;
+    for (const PageDemand& d : pages.subspan(i)) count += same(d) ? d.count : 0;
+    const Class* of = find(slot);
+    const uint64_t free = of == nullptr ? 0 : of->free_count;
+    if (count <= free) continue;
+    const uint64_t in_slab = slab_bytes(slot) / slot;
+    wanted += (count - free + in_slab - 1) / in_slab * slab_bytes(slot);
+  }
+  return wanted <= budget_ - std::min(budget_, slab_bytes_) + releasable;
 }
 
 void PagePool::release(PageRef::Slot* slot) {

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <utility>
 
 #include "base/memory.h"
@@ -46,6 +47,11 @@ class PageRef {
   Slot* slot_ = nullptr;
 };
 
+// `count` pages of `bytes` bytes each.
+struct PageDemand {
+  size_t bytes = 0, count = 0;
+};
+
 class PagePool {
  public:
   // The budget limits the bytes of slabs; 0 = no limit.
@@ -56,6 +62,10 @@ class PagePool {
 
   // A zeroed page of at least `bytes` bytes (> 0), aligned to 64.
   Result<PageRef> allocate(size_t bytes);
+
+  // Do these pages fit the budget, all together? True: allocating them fails only if the system
+  // has no memory. May be false where they would just fit, when slabs would have to change hands.
+  bool fits(std::span<const PageDemand> pages) const;
 
   // What a page of `bytes` bytes adds to bytes_in_use().
   static size_t page_cost(size_t bytes) { return (bytes + 63) / 64 * 64; }
@@ -72,6 +82,8 @@ class PagePool {
   struct Slab;
   struct Class;
 
+  static size_t slab_bytes(size_t slot_bytes);
+  const Class* find(size_t slot_bytes) const;
   Result<Class*> class_of(size_t slot_bytes);
   Status grow(Class& wanted);
   void release_free_slabs();

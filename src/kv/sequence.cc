@@ -5,216 +5,206 @@
 #include <new>
 #include <string>
 
+#include "kv/page_codec.h"
+
 namespace gyre::kv {
-namespace {
 
 using kernels::kPagePositions;
 
-size_t pages_for(uint64_t positions) {
-  return (positions + kPagePositions - 1) / kPagePositions;
-}
-
-// The first position that a query at `position` or later can see.
-uint32_t first_seen(const LayerSpec& spec, uint32_t position) {
-  if (spec.place == Place::full || position < spec.window) return 0;
-  return position - spec.window + 1;
-}
-
-Status check_layer(std::span<const LayerSpec> layers, size_t index) {
-  const LayerSpec& spec = layers[index];
-  const std::string what = "KV layer " + std::to_string(index);
-  if (spec.donor >= 0) {
-    const auto donor = static_cast<size_t>(spec.donor);
-    if (donor >= layers.size() || layers[donor].donor >= 0)
-      return fail(ErrorCode::bad_file, what + ": donor", std::to_string(donor),
-                  "a layer that owns its KV");
-    return {};
-  }
-  if (spec.place == Place::sliding && spec.window == 0)
-    return fail(ErrorCode::bad_file, what + ": window", "0", "at least 1");
-  constexpr uint32_t kMost = 1u << 16;
-  const KvLayout& layout = spec.layout;
-  if (layout.kv_heads == 0 || layout.kv_heads > kMost || layout.k_dim == 0 ||
-      layout.k_dim > kMost || layout.k_dim % 2 != 0 || layout.v_dim > kMost ||
-      layout.v_dim % 2 != 0)
-    return fail(ErrorCode::bad_file, what,
-                std::to_string(layout.kv_heads) + " heads of " + std::to_string(layout.k_dim) +
-                    " and " + std::to_string(layout.v_dim),
-                "even dimensions up to 65536");
-  return {};
-}
-
-}  // namespace
-
-Result<Sequence> Sequence::make(PagePool& pool, std::span<const LayerSpec> layers,
-                                uint32_t max_positions) {
-  if (max_positions > std::numeric_limits<int32_t>::max())
-    return fail(ErrorCode::context_overflow, "context", std::to_string(max_positions),
+Result<Sequence> Sequence::make(PagePool& pool, const SequenceSpec& spec) {
+  if (spec.max_positions > std::numeric_limits<int32_t>::max())
+    return fail(ErrorCode::context_overflow, "context", std::to_string(spec.max_positions),
                 "below 2^31 positions");
-  for (size_t i = 0; i < layers.size(); ++i) GYRE_TRY(check_layer(layers, i));
+  GYRE_TRY(check_layers(spec.layers));
   Sequence made;
-  made.layers_.reset(allocation_must_fail() ? nullptr : new (std::nothrow) Layer[layers.size()]);
+  const size_t count = spec.layers.size();
+  made.layers_.reset(allocation_must_fail() ? nullptr : new (std::nothrow) LayerState[count]);
   if (made.layers_ == nullptr) return fail(ErrorCode::out_of_memory, "KV sequence");
-  for (size_t i = 0; i < layers.size(); ++i) made.layers_[i].spec = layers[i];
+  // A layer's pages have at most three sizes, and its anchor has one.
+  GYRE_ASSIGN(made.demand_, Array<PageDemand>::make(4 * count, "KV page sizes"));
+  for (size_t i = 0; i < count; ++i) {
+    made.layers_[i].spec = spec.layers[i];
+    made.has_codes_ |= made.layers_[i].owns() && made.layers_[i].has_code();
+  }
   made.pool_ = &pool;
-  made.count_ = layers.size();
-  made.max_positions_ = max_positions;
+  made.count_ = count;
+  made.max_positions_ = spec.max_positions;
+  made.start_ = spec.start;
+  made.reset();
   return made;
 }
 
-// Room in the table for `pages` pages.
-Status Sequence::widen(Layer& layer, size_t pages) {
-  if (pages <= layer.table.size()) return {};
-  const size_t size = std::max<size_t>({pages, 2 * layer.table.size(), 16});
-  GYRE_ASSIGN(auto table, Array<std::byte*>::make(size, "KV page table"));
-  std::unique_ptr<PageRef[]> refs(allocation_must_fail() ? nullptr
-                                                         : new (std::nothrow) PageRef[size]);
-  if (refs == nullptr) return fail(ErrorCode::out_of_memory, "KV page table");
-  for (size_t p = layer.first; p < layer.end; ++p) {
-    table[p] = layer.table[p];
-    refs[p] = std::move(layer.refs[p]);
-  }
-  layer.table = std::move(table);
-  layer.refs = std::move(refs);
-  return {};
-}
-
-void Sequence::drop(Layer& layer, size_t first, size_t end) {
-  for (size_t p = first; p < end; ++p) {
-    layer.table[p] = nullptr;
-    layer.refs[p].reset();
-  }
-}
-
-Status Sequence::reserve(uint32_t n) {
-  const uint64_t wanted = uint64_t{length_} + n;
-  if (wanted > max_positions_)
-    return fail(ErrorCode::context_overflow, "positions", std::to_string(wanted),
-                "at most " + std::to_string(max_positions_));
-  if (wanted <= reserved_) return {};
-  const size_t pages = pages_for(wanted);
+Result<Sequence> Sequence::clone() const {
+  GYRE_TRY(check_usable("clone"));
+  if (round_ == Round::open || reserved_ != length_)
+    return fail(ErrorCode::internal, "clone", round_ == Round::open ? "a round" : "a step",
+                "a row between steps");
+  Sequence made;
+  made.layers_.reset(allocation_must_fail() ? nullptr : new (std::nothrow) LayerState[count_]);
+  if (made.layers_ == nullptr) return fail(ErrorCode::out_of_memory, "KV sequence");
+  GYRE_ASSIGN(made.demand_, Array<PageDemand>::make(4 * count_, "KV page sizes"));
   for (size_t i = 0; i < count_; ++i) {
-    if (owns(i)) GYRE_TRY(widen(layers_[i], pages));
+    const LayerState& from = layers_[i];
+    LayerState& to = made.layers_[i];
+    to.spec = from.spec;
+    GYRE_ASSIGN(to.plain, from.plain.share());
+    GYRE_ASSIGN(to.coded, from.coded.share());
+    to.anchor = from.anchor.share();
+    to.anchor_fixed = from.anchor_fixed;
   }
-  // What is added stays outside [first, end) until everything is there.
-  size_t layer = 0, page = 0;
-  Status status;
-  for (; layer < count_ && status.ok(); ++layer) {
-    Layer& of = layers_[layer];
-    if (!owns(layer)) continue;
-    for (page = of.end; page < pages && status.ok(); ++page) {
-      auto ref = pool_->allocate(of.spec.layout.page_bytes());
-      if (!ref.ok()) {
-        status = std::move(ref).error();
-        break;
+  made.pool_ = pool_;
+  made.count_ = count_;
+  made.length_ = made.reserved_ = length_;
+  made.max_positions_ = max_positions_;
+  made.start_ = start_;
+  made.has_codes_ = has_codes_;
+  made.plain_ = plain_;
+  made.dirty_tail_ = dirty_tail_;
+  made.codes_ = codes_;
+  return made;
+}
+
+Status Sequence::check_usable(const char* call) const {
+  if (round_ != Round::poisoned) return {};
+  return fail(ErrorCode::internal, call, "a poisoned row", "reset first");
+}
+
+void Sequence::reset() {
+  for (size_t i = 0; i < count_; ++i) {
+    LayerState& of = layers_[i];
+    of.plain.clear();
+    of.coded.clear();
+    of.anchor.reset();
+    of.anchor_fixed = false;
+  }
+  length_ = reserved_ = 0;
+  const bool coded_at_once = has_codes_ && start_ == 0;
+  plain_ = !coded_at_once;
+  codes_ = coded_at_once ? Codes::ready : Codes::none;
+  dirty_tail_ = false;
+  round_ = Round::idle;
+  scratch_ = {};
+}
+
+View Sequence::view(size_t layer, bool coded) const {
+  const LayerState& of = owner(layer);
+  const Part part = coded && of.has_code() ? Part::coded : Part::plain;
+  const PageTable& table = of.table(part);
+  View out;
+  // Page 0 has its own layout; kernels know it from the anchored one.
+  out.layout = of.spec.layout;
+  if (part == Part::plain && of.has_code()) out.layout.code = kBf16Code;
+  out.pages = table.data();
+  out.page_count = table.end();
+  if (part == Part::coded) out.anchor = of.anchor.data();
+  return out;
+}
+
+uint32_t Sequence::coded_from(size_t layer) const {
+  return owner(layer).has_code() ? start_ : std::numeric_limits<uint32_t>::max();
+}
+
+Visible Sequence::visible(size_t layer, uint32_t position) const {
+  return {owner(layer).first_seen(position), position + 1};
+}
+
+// Zeros behind the length, in pages that are this row's alone.
+void Sequence::erase_tails() {
+  const size_t tail = length_ / kPagePositions;
+  const uint32_t from = length_ % kPagePositions;
+  dirty_tail_ = false;
+  for (size_t i = 0; i < count_ && from != 0; ++i) {
+    for (const Part part : {Part::plain, Part::coded}) {
+      const PageTable& table = layers_[i].table(part);
+      if (!table.holds(tail)) continue;
+      if (table.shared(tail)) {
+        dirty_tail_ = true;
+      } else {
+        erase_positions(layers_[i].layout(part, tail), table.page(tail), from, kPagePositions);
       }
-      of.refs[page] = std::move(*ref);
-      of.table[page] = of.refs[page].data();
     }
+  }
+}
+
+// What a step ends with: positions, pages and codes as the length alone demands.
+void Sequence::settle() {
+  if (length_ == 0) return reset();
+  if (codes_ != Codes::none && plain_) {
+    // Up to the start a row is plain, as if no step had gone beyond; after it nobody reads bf16.
+    plain_ = length_ <= start_;
+    if (plain_) codes_ = Codes::none;
+    for (size_t i = 0; i < count_; ++i) {
+      if (layers_[i].has_code()) (plain_ ? layers_[i].coded : layers_[i].plain).clear();
+    }
+  }
+  if (reserved_ > length_) {
+    for (size_t i = 0; i < count_; ++i) {
+      layers_[i].plain.drop_from(pages_for(length_));
+      layers_[i].coded.drop_from(pages_for(length_));
+    }
+    erase_tails();
+    reserved_ = length_;
   }
   for (size_t i = 0; i < count_; ++i) {
-    if (!owns(i)) continue;
-    Layer& of = layers_[i];
-    if (status.ok()) {
-      of.end = std::max(of.end, pages);
-    } else {
-      drop(of, of.end, std::max(of.end, pages));
+    LayerState& of = layers_[i];
+    if (!of.owns()) continue;
+    if (length_ < kPagePositions) {
+      of.anchor.reset();
+      of.anchor_fixed = false;
     }
+    const size_t keep = of.first_seen(length_) / kPagePositions;
+    of.plain.drop_before(keep);
+    of.coded.drop_before(keep);
   }
-  if (status.ok()) reserved_ = static_cast<uint32_t>(wanted);
-  return status;
+  scratch_ = {};
 }
 
 Status Sequence::commit(uint32_t n) {
+  GYRE_TRY(check_usable("commit"));
   if (n > reserved_ - length_)
     return fail(ErrorCode::internal, "commit", std::to_string(n),
                 "at most the " + std::to_string(reserved_ - length_) + " reserved positions");
-  length_ += n;
-  for (size_t i = 0; i < count_; ++i) {
-    if (!owns(i)) continue;
-    Layer& of = layers_[i];
-    const size_t keep = std::min<size_t>(first_seen(of.spec, length_) / kPagePositions, of.end);
-    if (keep <= of.first) continue;
-    drop(of, of.first, keep);
-    of.first = keep;
+  const uint32_t length = length_ + n;
+  if (has_codes_ && length > start_ && codes_ != Codes::ready)
+    return fail(ErrorCode::internal, "commit", std::to_string(length),
+                "the codes of the past: convert first");
+  for (size_t i = 0; i < count_ && length >= kPagePositions; ++i) {
+    if (layers_[i].anchor && !layers_[i].anchor_fixed)
+      return fail(ErrorCode::internal, "commit", std::to_string(length),
+                  "the anchor of layer " + std::to_string(i));
   }
+  length_ = length;
+  if (round_ == Round::idle) settle();
   return {};
 }
 
-uint32_t Sequence::minimum_length() const {
-  uint32_t most = 0;
+uint32_t Sequence::minimum_reusable_length() const {
+  uint32_t most = plain_ || !has_codes_ ? 0 : start_;
   for (size_t i = 0; i < count_; ++i) {
-    if (!owns(i) || layers_[i].first == 0) continue;
-    const uint64_t kept = layers_[i].first * kPagePositions;
-    most = std::max(most, static_cast<uint32_t>(kept + layers_[i].spec.window - 1));
+    const LayerState& of = layers_[i];
+    const size_t first = std::max(of.plain.first(), of.coded.first());
+    if (!of.owns() || first == 0) continue;
+    most = std::max(most, static_cast<uint32_t>(first * kPagePositions + of.spec.window - 1));
   }
   return most;
 }
 
 Status Sequence::truncate(uint32_t length) {
+  GYRE_TRY(check_usable("truncate"));
+  if (round_ == Round::open)
+    return fail(ErrorCode::internal, "truncate", "a round", "resolve first");
   if (length > length_)
     return fail(ErrorCode::internal, "truncate", std::to_string(length),
                 "at most the length, " + std::to_string(length_));
-  if (length == 0) {
-    reset();
-    return {};
-  }
-  if (length < minimum_length())
+  const uint32_t least = minimum_reusable_length();
+  if (length != 0 && length < least)
     return fail(ErrorCode::unsupported, "truncate", std::to_string(length),
-                "at least " + std::to_string(minimum_length()) +
-                    ": a sliding layer has released what is before");
-  const size_t pages = pages_for(length);
-  for (size_t i = 0; i < count_; ++i) {
-    if (!owns(i)) continue;
-    Layer& of = layers_[i];
-    // A window of 1 may have released every page before `length`.
-    const size_t end = std::max(pages, of.first);
-    if (end >= of.end) continue;
-    drop(of, end, of.end);
-    of.end = end;
-  }
+                "at least " + std::to_string(least) +
+                    ": a window has moved on, or what is before was bf16");
+  reserved_ = std::max(reserved_, length_);
   length_ = length;
-  reserved_ = length;
+  settle();
   return {};
-}
-
-void Sequence::reset() {
-  for (size_t i = 0; i < count_; ++i) {
-    if (!owns(i)) continue;
-    drop(layers_[i], layers_[i].first, layers_[i].end);
-    layers_[i].first = layers_[i].end = 0;
-  }
-  length_ = reserved_ = 0;
-}
-
-std::byte* Sequence::page(size_t layer, uint32_t position) const {
-  const Layer& of = owner(layer);
-  const size_t p = position / kPagePositions;
-  return p < of.end && p >= of.first ? of.table[p] : nullptr;
-}
-
-Visible Sequence::visible(size_t layer, uint32_t position) const {
-  return {first_seen(owner(layer).spec, position), position + 1};
-}
-
-size_t Sequence::bytes() const {
-  size_t total = 0;
-  for (size_t i = 0; i < count_; ++i) {
-    if (owns(i))
-      total += (layers_[i].end - layers_[i].first) *
-               PagePool::page_cost(layers_[i].spec.layout.page_bytes());
-  }
-  return total;
-}
-
-size_t Sequence::projected_bytes(uint32_t n) const {
-  const size_t pages = pages_for(uint64_t{length_} + n);
-  size_t total = 0;
-  for (size_t i = 0; i < count_; ++i) {
-    if (owns(i) && pages > layers_[i].end)
-      total += (pages - layers_[i].end) * PagePool::page_cost(layers_[i].spec.layout.page_bytes());
-  }
-  return total;
 }
 
 }  // namespace gyre::kv

@@ -24,7 +24,7 @@ LayerSpec donor(int of) {
 }
 
 Sequence open(PagePool& pool, std::vector<LayerSpec> layers, uint32_t max = kMax) {
-  auto made = Sequence::make(pool, layers, max);
+  auto made = Sequence::make(pool, {layers, max});
   EXPECT_TRUE(made.ok()) << made.error().text;
   return std::move(*made);
 }
@@ -44,9 +44,9 @@ TEST(Sequence, ReservesWholePagesAndCommits) {
   EXPECT_EQ(s.length(), 65u);
   EXPECT_EQ(s.projected_bytes(63), 0u);
   EXPECT_EQ(s.projected_bytes(64), page + wide);
-  EXPECT_NE(s.page(1, 63), s.page(1, 64));
-  EXPECT_EQ(s.page(1, 64), s.pages(1)[1]);
-  EXPECT_EQ(s.page(0, 128), nullptr);
+  EXPECT_NE(s.view(1, false).page(63), s.view(1, false).page(64));
+  EXPECT_EQ(s.view(1, false).page(64), s.view(1, false).pages[1]);
+  EXPECT_EQ(s.view(0, false).page(128), nullptr);
 }
 
 TEST(Sequence, AWindowReleasesWhatNobodyCanSee) {
@@ -58,9 +58,9 @@ TEST(Sequence, AWindowReleasesWhatNobodyCanSee) {
       const Visible seen = s.visible(0, t);
       EXPECT_EQ(seen.begin, t + 1 > window ? t + 1 - window : 0);
       EXPECT_EQ(seen.end, t + 1);
-      for (uint32_t p = seen.begin; p < seen.end; ++p) ASSERT_NE(s.page(0, p), nullptr);
+      for (uint32_t p = seen.begin; p < seen.end; ++p) ASSERT_NE(s.view(0, false).page(p), nullptr);
       if (seen.begin >= 64) {
-        EXPECT_EQ(s.page(0, seen.begin - 64), nullptr);
+        EXPECT_EQ(s.view(0, false).page(seen.begin - 64), nullptr);
       }
       ASSERT_TRUE(s.commit(1).ok());
     }
@@ -72,11 +72,11 @@ TEST(Sequence, APromptLongerThanTheWindowKeepsItsPagesUntilCommit) {
   PagePool pool(0);
   Sequence s = open(pool, {sliding(10), full()});
   ASSERT_TRUE(s.reserve(1000).ok());
-  for (uint32_t p = 0; p < 1000; ++p) ASSERT_NE(s.page(0, p), nullptr);
+  for (uint32_t p = 0; p < 1000; ++p) ASSERT_NE(s.view(0, false).page(p), nullptr);
   ASSERT_TRUE(s.commit(1000).ok());
-  EXPECT_EQ(s.page(0, 959), nullptr);
-  EXPECT_NE(s.page(0, 991), nullptr);
-  EXPECT_NE(s.page(1, 0), nullptr);
+  EXPECT_EQ(s.view(0, false).page(959), nullptr);
+  EXPECT_NE(s.view(0, false).page(991), nullptr);
+  EXPECT_NE(s.view(1, false).page(0), nullptr);
 }
 
 TEST(Sequence, TruncateIsRefusedOnlyWhereAWindowHasMovedOn) {
@@ -85,7 +85,7 @@ TEST(Sequence, TruncateIsRefusedOnlyWhereAWindowHasMovedOn) {
   ASSERT_TRUE(s.reserve(400).ok());
   ASSERT_TRUE(s.commit(400).ok());
   // The query at 400 sees 331 and later; page 5 starts at 320.
-  EXPECT_EQ(s.minimum_length(), 320u + 70 - 1);
+  EXPECT_EQ(s.minimum_reusable_length(), 320u + 70 - 1);
   const size_t held = s.bytes();
   const Status refused = s.truncate(388);
   EXPECT_EQ(refused.error().code, ErrorCode::unsupported);
@@ -95,23 +95,24 @@ TEST(Sequence, TruncateIsRefusedOnlyWhereAWindowHasMovedOn) {
   EXPECT_FALSE(s.truncate(401).ok());
   ASSERT_TRUE(s.truncate(389).ok());
   EXPECT_EQ(s.length(), 389u);
-  for (uint32_t p = s.visible(0, 389).begin; p < 389; ++p) EXPECT_NE(s.page(0, p), nullptr);
+  for (uint32_t p = s.visible(0, 389).begin; p < 389; ++p)
+    EXPECT_NE(s.view(0, false).page(p), nullptr);
   ASSERT_TRUE(s.truncate(0).ok());
   EXPECT_EQ(pool.bytes_in_use(), 0u);
   ASSERT_TRUE(s.reserve(3).ok());
-  EXPECT_NE(s.page(0, 0), nullptr);
+  EXPECT_NE(s.view(0, false).page(0), nullptr);
 }
 
 TEST(Sequence, DonorsOwnNothingAndReadTheirLayer) {
   PagePool pool(0);
   Sequence s = open(pool, {donor(2), full(), sliding(7), donor(1)});
   ASSERT_TRUE(s.reserve(10).ok());
-  EXPECT_EQ(s.pages(0), s.pages(2));
-  EXPECT_EQ(s.page(3, 4), s.page(1, 4));
+  EXPECT_EQ(s.view(0, false).pages, s.view(2, false).pages);
+  EXPECT_EQ(s.view(3, false).page(4), s.view(1, false).page(4));
   EXPECT_EQ(s.visible(0, 9).begin, 3u);
   EXPECT_EQ(s.bytes(), 2u * 64 * 8 * 4);
   EXPECT_FALSE(s.owns(0));
-  EXPECT_EQ(s.layout(0).k_dim, 8u);
+  EXPECT_EQ(s.view(0, false).layout.k_dim, 8u);
 }
 
 TEST(Sequence, ALatentRowMayHaveNoValues) {
@@ -125,7 +126,7 @@ TEST(Sequence, RefusesLayersThatCannotBe) {
   PagePool pool(0);
   const auto refused = [&](LayerSpec spec) {
     const LayerSpec layers[] = {full(), spec};
-    return Sequence::make(pool, layers, kMax).error().text;
+    return Sequence::make(pool, {layers, kMax}).error().text;
   };
   EXPECT_NE(refused(sliding(0)).find("KV layer 1: window"), std::string::npos);
   EXPECT_NE(refused(donor(1)).find("donor"), std::string::npos);
@@ -135,7 +136,7 @@ TEST(Sequence, RefusesLayersThatCannotBe) {
   EXPECT_NE(refused({Place::full, 0, {1, 8, 9, {}}, -1}), "");
   EXPECT_NE(refused({Place::full, 0, {1, 1u << 30, 8, {}}, -1}), "");
   const LayerSpec one[] = {full()};
-  EXPECT_EQ(Sequence::make(pool, one, ~0u).error().code, ErrorCode::context_overflow);
+  EXPECT_EQ(Sequence::make(pool, {one, ~0u}).error().code, ErrorCode::context_overflow);
   Sequence s = open(pool, {full()}, 100);
   EXPECT_EQ(s.reserve(101).error().code, ErrorCode::context_overflow);
   EXPECT_EQ(s.reserve(~0u).error().code, ErrorCode::context_overflow);
@@ -148,7 +149,7 @@ TEST(Sequence, EveryFailedAllocationLeavesTheSequenceIntact) {
     Sequence s = open(pool, {full(), sliding(30, 16), donor(0), full(8, 128)});
     ASSERT_TRUE(s.reserve(70).ok());
     ASSERT_TRUE(s.commit(70).ok());
-    std::memset(s.page(3, 69), 0x5a, 10);
+    std::memset(s.view(3, false).page(69), 0x5a, 10);
     const size_t held = s.bytes();
     fail_allocation_after(n);
     const Status status = s.reserve(3000);  // new tables, new slabs, many pages
@@ -162,8 +163,8 @@ TEST(Sequence, EveryFailedAllocationLeavesTheSequenceIntact) {
     EXPECT_EQ(s.reserved(), 70u);
     EXPECT_EQ(s.bytes(), held);
     EXPECT_EQ(pool.bytes_in_use(), held);
-    EXPECT_EQ(s.page(3, 128), nullptr);
-    EXPECT_EQ(s.page(3, 69)[9], std::byte{0x5a});
+    EXPECT_EQ(s.view(3, false).page(128), nullptr);
+    EXPECT_EQ(s.view(3, false).page(69)[9], std::byte{0x5a});
     ASSERT_TRUE(s.reserve(3000).ok());
     s.reset();
     EXPECT_EQ(pool.bytes_in_use(), 0u);
@@ -197,7 +198,7 @@ class History {
     switch (random_() % 8) {
       case 0: {
         const uint32_t to = length == 0 ? 0 : random_() % (length + 1);
-        const bool allowed = to == 0 || to >= sequence_.minimum_length();
+        const bool allowed = to == 0 || to >= sequence_.minimum_reusable_length();
         EXPECT_EQ(sequence_.truncate(to).ok(), allowed);
         if (allowed) forget(to);
         break;
@@ -228,7 +229,7 @@ class History {
 
  private:
   std::byte* cell(size_t layer, uint32_t p) {
-    std::byte* page = sequence_.page(layer, p);
+    std::byte* page = sequence_.view(layer, false).page(p);
     EXPECT_NE(page, nullptr) << "layer " << layer << " position " << p;
     return page == nullptr ? nullptr : page + p % 64 * 4;
   }

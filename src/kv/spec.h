@@ -1,7 +1,8 @@
-// What a model's layers ask of the KV state: where positions live and how wide a page is.
+// What a model's layers ask of the KV state: where positions live, how wide a page is, which code.
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "kernels/attention.h"
 
@@ -22,8 +23,15 @@ enum class Place : uint8_t {
 struct LayerSpec {
   Place place = Place::full;
   uint32_t window = 0;  // >= 1 when sliding
-  KvLayout layout;
-  int donor = -1;  // >= 0: reads that layer's place and owns nothing; place and layout are its
+  KvLayout layout;      // with the code that queries from the row's start on read
+  int donor = -1;       // >= 0: reads that layer's place and owns nothing; place and layout are its
+};
+
+// A row's layers and limits. Layers whose code is bf16 (or f32, the oracle's) know no start.
+struct SequenceSpec {
+  std::span<const LayerSpec> layers;
+  uint32_t max_positions = 0;
+  uint32_t start = 0;  // queries below it read bf16; from it on every key is read as a code
 };
 
 }  // namespace gyre::kv

@@ -76,6 +76,61 @@ void add_normed_branch(Step& step, const Norm& norm) {
   });
 }
 
+namespace {
+
+// Rows whose step stores position 63 of an anchored layer and positions behind it: these wait for
+// the anchor.
+bool waits_for_anchor(const kv::Sequence& sequence, uint32_t layer, uint32_t position) {
+  return position >= kernels::kPagePositions && sequence.anchored(layer) &&
+         sequence.completes_anchor();
+}
+
+void store(Step& step, uint32_t layer, uint32_t token) {
+  kv::Sequence& sequence = *step.rows()[step.row_of(token)].kv;
+  if (!sequence.write(*step.backend().attention, layer, step.position(token), step.k(token),
+                      step.v(token)))
+    step.not_finite()[token] = 1;
+}
+
+void fix_anchors(Step& step, uint32_t layer) {
+  bool waiting = false;
+  for (const RowInput& row : step.rows()) {
+    if (!row.kv->anchored(layer) || !row.kv->completes_anchor()) continue;
+    row.kv->fix_anchor(*step.backend().attention, layer);
+    waiting = true;
+  }
+  if (!waiting) return;
+  step.for_tokens([&](uint32_t t) {
+    if (waits_for_anchor(*step.rows()[step.row_of(t)].kv, layer, step.position(t)))
+      store(step, layer, t);
+  });
+}
+
+// The queries of a row that read one code.
+void add_job(Step& step, const AttentionLayer& layer, size_t row, bool coded, uint32_t first,
+             uint32_t count) {
+  if (count == 0) return;
+  const kv::View view = step.rows()[row].kv->view(layer.layer, coded);
+  kernels::AttentionJob job;
+  job.layout = view.layout;
+  job.pages = view.pages;
+  job.anchor = view.anchor;
+  job.queries = count;
+  job.q_heads = layer.heads;
+  job.q = step.q(first);
+  job.q_ld = step.shape().q_dim;
+  job.q_scale = layer.scale;
+  job.softcap = layer.softcap;
+  job.sinks = layer.sinks;
+  job.visible = &step.visible[first];
+  job.out = step.attended(first);
+  job.out_ld = step.shape().attention_dim;
+  job.not_finite = step.not_finite() + first;
+  step.attention_jobs.push_back(job);
+}
+
+}  // namespace
+
 void attend(Step& step, const AttentionLayer& layer, uint32_t forms) {
   const Backend& backend = step.backend();
   const kernels::RowOps& rows = *backend.rows;
@@ -88,7 +143,7 @@ void attend(Step& step, const AttentionLayer& layer, uint32_t forms) {
   };
   step.for_tokens([&](uint32_t t) {
     const uint32_t position = step.position(t);
-    kv::Sequence& sequence = *step.rows()[step.row_of(t)].kv;
+    const kv::Sequence& sequence = *step.rows()[step.row_of(t)].kv;
     step.visible[t] = sequence.visible(layer.layer, position);
     const float *cosine = nullptr, *sine = nullptr;
     if (layer.rope != nullptr)
@@ -101,30 +156,18 @@ void attend(Step& step, const AttentionLayer& layer, uint32_t forms) {
     place(step.q(t), layer.heads, layer.q_norm);
     if (!layer.owns_kv) return;
     place(step.k(t), kv.kv_heads, layer.k_norm);
-    if (!backend.attention->store(kv, sequence.page(layer.layer, position),
-                                  position % kernels::kPagePositions, step.k(t), step.v(t),
-                                  nullptr))
-      step.not_finite()[t] = 1;
+    if (!waits_for_anchor(sequence, layer.layer, position)) store(step, layer.layer, t);
   });
+  if (layer.owns_kv) fix_anchors(step, layer.layer);
 
   step.attention_jobs.clear();
   for (size_t r = 0; r < step.rows().size(); ++r) {
-    const uint32_t first = step.first_token(r);
-    kernels::AttentionJob job;
-    job.layout = kv;
-    job.pages = step.rows()[r].kv->pages(layer.layer);
-    job.queries = step.token_count(r);
-    job.q_heads = layer.heads;
-    job.q = step.q(first);
-    job.q_ld = step.shape().q_dim;
-    job.q_scale = layer.scale;
-    job.softcap = layer.softcap;
-    job.sinks = layer.sinks;
-    job.visible = &step.visible[first];
-    job.out = step.attended(first);
-    job.out_ld = step.shape().attention_dim;
-    job.not_finite = step.not_finite() + first;
-    step.attention_jobs.push_back(job);
+    const uint32_t first = step.first_token(r), count = step.token_count(r);
+    const uint32_t from = step.rows()[r].kv->coded_from(layer.layer);
+    const uint32_t position = count == 0 ? 0 : step.position(first);
+    const uint32_t plain = from <= position ? 0 : std::min(count, from - position);
+    add_job(step, layer, r, false, first, plain);
+    add_job(step, layer, r, true, first + plain, count - plain);
   }
   kernels::run_attention(*backend.attention, *backend.pool, step.attention_jobs,
                          step.attention_scratch);

@@ -18,7 +18,7 @@ Result<Step> Step::make(const Backend& backend, const StepShape& shape, uint32_t
   step.max_k_ = shape.max_k();
   step.rows_.reserve(max_rows);
   step.first_.reserve(max_rows + 1);
-  step.attention_jobs.reserve(max_rows);
+  step.attention_jobs.reserve(size_t{2} * max_rows);
   auto floats = [&](Array<float>& out, uint32_t width, const char* what) -> Status {
     GYRE_ASSIGN(out, Array<float>::make(size_t{max_tokens} * width, what));
     return {};
@@ -61,7 +61,10 @@ Status Step::begin(std::span<const RowInput> rows) {
     uint32_t count = 0;
     for (const Span& span : rows_[r].spans) count += span.count();
     const uint32_t start = rows_[r].kv->length();
-    GYRE_TRY(rows_[r].kv->reserve(count));
+    if (Status status = reserve(r, count); !status.ok()) {
+      abandon();
+      return status;
+    }
     for (uint32_t i = 0; i < count; ++i, ++tokens_) {
       token_row_[tokens_] = static_cast<uint32_t>(r);
       position_[tokens_] = start + i;
@@ -71,6 +74,16 @@ Status Step::begin(std::span<const RowInput> rows) {
   first_.push_back(tokens_);
   std::memset(not_finite_.data(), 0, tokens_);
   return {};
+}
+
+Status Step::reserve(size_t row, uint32_t count) {
+  kv::Sequence& kv = *rows_[row].kv;
+  GYRE_TRY(kv.reserve(count));
+  return kv.convert(*backend_.attention, backend_.pool);
+}
+
+void Step::abandon() {
+  for (const RowInput& row : rows_) (void)row.kv->commit(0);
 }
 
 Status Step::commit() {

@@ -49,9 +49,11 @@ class Step {
   static Result<Step> make(const Backend& backend, const StepShape& shape, uint32_t max_tokens,
                            uint32_t max_rows, uint32_t max_positions);
 
-  // Lays the rows' tokens side by side and reserves their pages. On error nothing has changed but
-  // reserved pages, which a later step reuses.
+  // Lays the rows' tokens side by side, reserves their pages and makes the codes that they need. On
+  // error nothing has changed.
   Status begin(std::span<const RowInput> rows);
+  // The step did not happen: the rows are as they were before it.
+  void abandon();
   // The rows' tokens become part of their KV state.
   Status commit();
 
@@ -92,10 +94,12 @@ class Step {
   kernels::Activations input;
   kernels::ActivationBuffer activations;
   kernels::AttentionScratch attention_scratch;
-  std::vector<kernels::AttentionJob> attention_jobs;  // [max_rows] reserved
+  std::vector<kernels::AttentionJob> attention_jobs;  // [2 max_rows] reserved
   Array<kernels::Visible> visible;                    // [max_tokens]
 
  private:
+  Status reserve(size_t row, uint32_t count);
+
   Backend backend_{};
   StepShape shape_{};
   uint32_t max_tokens_ = 0, max_k_ = 0, tokens_ = 0, end_position_ = 0;
