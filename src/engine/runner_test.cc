@@ -60,7 +60,7 @@ TEST_F(RunnerTest, EmbeddingSpansContinueTokens) {
   std::vector<float> hidden[2];
   for (int variant = 0; variant < 2; ++variant) {
     auto step = nn::Step::make(loaded->backend(), model.shape(), n, 1, 256);
-    auto row = kv::Sequence::make(pool, model.places(), 256);
+    auto row = kv::Sequence::make(pool, {model.places(), 256});
     ASSERT_TRUE(step.ok() && row.ok());
     std::vector<nn::Span> spans(1);
     spans[0].tokens = tokens;
@@ -85,7 +85,7 @@ TEST_F(RunnerTest, HiddenRowsOfAnyLayer) {
   models::Model& model = loaded->model();
   kv::PagePool pool(0);
   auto step = nn::Step::make(loaded->backend(), model.shape(), 8, 1, 64);
-  auto row = kv::Sequence::make(pool, model.places(), 64);
+  auto row = kv::Sequence::make(pool, {model.places(), 64});
   const std::vector<TokenId> tokens = ids(8);
   const nn::Span span{tokens};
   const nn::RowInput input{&*row, {&span, 1}, 0};
@@ -100,7 +100,7 @@ TEST_F(RunnerTest, RefusesAdapterSlotsThatDoNotExist) {
   const auto loaded = load({});
   kv::PagePool pool(0);
   auto step = nn::Step::make(loaded->backend(), loaded->model().shape(), 8, 1, 64);
-  auto row = kv::Sequence::make(pool, loaded->model().places(), 64);
+  auto row = kv::Sequence::make(pool, {loaded->model().places(), 64});
   const std::vector<TokenId> tokens = ids(2);
   const nn::Span span{tokens};
   const nn::RowInput input{&*row, {&span, 1}, 3};
@@ -143,8 +143,8 @@ TEST_F(RunnerTest, NonFiniteRowEndsAlone) {
   std::vector<float> rows[2];
   for (int variant = 0; variant < 2; ++variant) {
     auto step = nn::Step::make(loaded->backend(), model.shape(), 64, 2, 64);
-    auto good = kv::Sequence::make(pool, model.places(), 64);
-    auto bad = kv::Sequence::make(pool, model.places(), 64);
+    auto good = kv::Sequence::make(pool, {model.places(), 64});
+    auto bad = kv::Sequence::make(pool, {model.places(), 64});
     const nn::Span text{tokens}, image{{}, broken.data(), 5, 1};
     const nn::RowInput inputs[] = {{&*good, {&text, 1}, 0}, {&*bad, {&image, 1}, 0}};
     ASSERT_TRUE(step->begin({inputs, variant == 0 ? 1u : 2u}).ok());
