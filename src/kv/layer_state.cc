@@ -2,8 +2,6 @@
 
 #include <string>
 
-#include "kv/page_codec.h"
-
 namespace gyre::kv {
 namespace {
 
@@ -28,7 +26,7 @@ Status check_layer(std::span<const LayerSpec> layers, size_t index) {
                 std::to_string(layout.kv_heads) + " heads of " + std::to_string(layout.k_dim) +
                     " and " + std::to_string(layout.v_dim),
                 "even dimensions up to 65536");
-  return check_layout(layout, what);
+  return kernels::check_layout(layout, what);
 }
 
 }  // namespace
@@ -49,13 +47,13 @@ KvLayout LayerState::layout(Part part, size_t page) const {
   if (part == Part::plain) {
     out.code = kBf16Code;
   } else if (page == 0 && anchored()) {
-    out = wide_layout(out);
+    out = out.wide();
   }
   return out;
 }
 
 size_t LayerState::part_bytes(Part part, size_t page) const {
-  return part == Part::anchor ? anchor_bytes(spec.layout) : layout(part, page).page_bytes();
+  return part == Part::anchor ? spec.layout.anchor_bytes() : layout(part, page).page_bytes();
 }
 
 }  // namespace gyre::kv

@@ -5,8 +5,6 @@
 #include <new>
 #include <string>
 
-#include "kv/page_codec.h"
-
 namespace gyre::kv {
 
 using kernels::kPagePositions;
@@ -120,7 +118,8 @@ void Sequence::erase_tails() {
       if (table.shared(tail)) {
         dirty_tail_ = true;
       } else {
-        erase_positions(layers_[i].layout(part, tail), table.page(tail), from, kPagePositions);
+        kernels::erase_positions(layers_[i].layout(part, tail), table.page(tail), from,
+                                 kPagePositions);
       }
     }
   }

@@ -2,7 +2,6 @@
 #include <algorithm>
 
 #include "base/fp_env.h"
-#include "kv/page_codec.h"
 #include "kv/sequence.h"
 
 namespace gyre::kv {
@@ -18,13 +17,13 @@ bool Sequence::write(const AttentionOps& ops, size_t layer, uint32_t position, c
   const bool delayed = of.has_code();
   bool finite = true, plain = false;
   if (!delayed || (plain_ && position < start_)) {
-    finite = store_row(ops, of.layout(Part::plain, page), of.plain.page(page), at, k, v, nullptr);
+    finite = ops.store(of.layout(Part::plain, page), of.plain.page(page), at, k, v, nullptr);
     plain = true;
   }
   if (delayed && codes_ == Codes::ready) {
     const std::byte* anchor = page == 0 ? nullptr : of.anchor.data();
     const bool coded =
-        store_row(ops, of.layout(Part::coded, page), of.coded.page(page), at, k, v, anchor);
+        ops.store(of.layout(Part::coded, page), of.coded.page(page), at, k, v, anchor);
     // A magnitude that bf16 holds and a code does not: zeros, as when the position is converted.
     if (!plain) finite = coded;
   }
@@ -39,8 +38,8 @@ void Sequence::encode_page(const AttentionOps& ops, const LayerState& layer, siz
   const std::byte* anchor = page == 0 ? nullptr : layer.anchor.data();
   const auto first = static_cast<uint32_t>(page * kPagePositions);
   for (uint32_t p = 0; p < std::min(kPagePositions, length_ - first); ++p) {
-    load_position(from, layer.plain.page(page), p, row, v);
-    (void)store_row(ops, to, layer.coded.page(page), p, row, v, anchor);
+    kernels::load_position(from, layer.plain.page(page), p, row, v);
+    (void)ops.store(to, layer.coded.page(page), p, row, v, anchor);
   }
 }
 
@@ -97,12 +96,12 @@ void Sequence::fix_anchor(const AttentionOps& ops, size_t layer) {
     float* k = reinterpret_cast<float*>(made + (to.page_bytes() + 63) / 64 * 64);
     float* v = k + size_t{from.kv_heads} * from.k_dim;
     for (uint32_t p = 0; p < kPagePositions; ++p) {
-      load_position(from, of.plain.page(0), p, k, v);
-      (void)store_row(ops, to, made, p, k, v, nullptr);
+      kernels::load_position(from, of.plain.page(0), p, k, v);
+      (void)ops.store(to, made, p, k, v, nullptr);
     }
     wide = made;
   }
-  make_anchor(of.spec.layout, wide, of.anchor.data());
+  kernels::make_anchor(of.spec.layout, wide, of.anchor.data());
   of.anchor_fixed = true;
 }
 

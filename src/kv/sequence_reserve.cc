@@ -4,7 +4,6 @@
 #include <limits>
 #include <string>
 
-#include "kv/page_codec.h"
 #include "kv/sequence.h"
 
 namespace gyre::kv {

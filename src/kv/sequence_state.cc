@@ -4,7 +4,6 @@
 #include <string>
 #include <vector>
 
-#include "kv/page_codec.h"
 #include "kv/sequence.h"
 
 namespace gyre::kv {
@@ -124,8 +123,8 @@ bool Sequence::same_page(const Sequence& other, size_t layer, Part part, size_t 
     return std::memcmp(a, b, bytes) == 0;
   const KvLayout layout = layers_[layer].layout(part, page);
   std::vector<std::byte> mine(a, a + bytes), theirs(b, b + bytes);
-  erase_positions(layout, mine.data(), from, kPagePositions);
-  erase_positions(layout, theirs.data(), from, kPagePositions);
+  kernels::erase_positions(layout, mine.data(), from, kPagePositions);
+  kernels::erase_positions(layout, theirs.data(), from, kPagePositions);
   return mine == theirs;
 }
 
@@ -162,8 +161,8 @@ uint64_t Sequence::digest() const {
     add(name, sizeof name);
     std::vector<std::byte> bytes(part.bytes.begin(), part.bytes.end());
     if (dirty_tail_ && part.part != Part::anchor && part.page == length_ / kPagePositions)
-      erase_positions(layers_[part.layer].layout(part.part, part.page), bytes.data(),
-                      length_ % kPagePositions, kPagePositions);
+      kernels::erase_positions(layers_[part.layer].layout(part.part, part.page), bytes.data(),
+                               length_ % kPagePositions, kPagePositions);
     add(bytes.data(), bytes.size());
   });
   return hash;
