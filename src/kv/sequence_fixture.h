@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
@@ -97,6 +98,25 @@ inline Sequence fresh(PagePool& pool, const std::vector<LayerSpec>& layers, uint
   grow(row, length, 64, salt);
   return row;
 }
+
+// Such rows, each made once, in a pool of their own.
+class Truth {
+ public:
+  Truth(std::vector<LayerSpec> layers, uint32_t start)
+      : layers_(std::move(layers)), start_(start) {}
+  const Sequence& at(uint32_t length) {
+    auto found = rows_.find(length);
+    if (found == rows_.end())
+      found = rows_.emplace(length, fresh(pool_, layers_, start_, length)).first;
+    return found->second;
+  }
+
+ private:
+  PagePool pool_{0};
+  std::vector<LayerSpec> layers_;
+  uint32_t start_;
+  std::map<uint32_t, Sequence> rows_;
+};
 
 inline std::string describe(const Sequence& row) {
   return "length " + std::to_string(row.length()) + (row.holds_plain() ? " plain" : "") +
