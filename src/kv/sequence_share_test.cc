@@ -10,6 +10,14 @@ namespace {
 const std::vector<LayerSpec> kLayers = {full(), sliding(100), full(kBf16Code, 2, 32), donor(0)};
 constexpr size_t kPage = 64 * 64 * 2 * 2;  // each of the three layers'
 
+std::vector<std::byte> raw_bytes(const Sequence& row) {
+  std::vector<std::byte> out;
+  row.for_each_part([&out](const StoredPart& part) {
+    out.insert(out.end(), part.bytes.begin(), part.bytes.end());
+  });
+  return out;
+}
+
 TEST(SequenceShare, AClonesPagesAreShared) {
   PagePool pool(0);
   Sequence a = fresh(pool, kLayers, 0, 150);
@@ -103,6 +111,7 @@ TEST(SequenceShare, TruncatingACloneLeavesTheOtherRow) {
     Sequence expected = fresh(pool, kLayers, 0, 140);
     ASSERT_TRUE(step(expected, 1, 9).ok());
     EXPECT_SAME_ROW(b, expected);
+    EXPECT_EQ(raw_bytes(b), raw_bytes(expected));  // the copy is clean, not only read as clean
     EXPECT_SAME_ROW(c, fresh(pool, kLayers, 0, 140));
     c.reset();
     ASSERT_TRUE(b.truncate(139).ok());
