@@ -158,7 +158,7 @@ void Sequence::settle() {
   scratch_ = {};
 }
 
-Status Sequence::commit(uint32_t n) {
+Status Sequence::can_commit(uint32_t n) const {
   GYRE_TRY(check_usable("commit"));
   if (n > reserved_ - length_)
     return fail(ErrorCode::internal, "commit", std::to_string(n),
@@ -172,7 +172,12 @@ Status Sequence::commit(uint32_t n) {
       return fail(ErrorCode::internal, "commit", std::to_string(length),
                   "the anchor of layer " + std::to_string(i));
   }
-  length_ = length;
+  return {};
+}
+
+Status Sequence::commit(uint32_t n) {
+  GYRE_TRY(can_commit(n));
+  length_ += n;
   if (round_ == Round::idle) settle();
   return {};
 }

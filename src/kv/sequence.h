@@ -62,6 +62,7 @@ struct StoredPart {
   size_t page = 0;  // 0 for an anchor
   std::span<std::byte> bytes;
   bool shared = false;
+  KvLayout layout{};  // of a page
 };
 
 class Sequence {
@@ -99,6 +100,8 @@ class Sequence {
 
   // length += n, n <= reserved - length, and the rest of the step is forgotten.
   Status commit(uint32_t n);
+  // What commit would answer: nothing else can go wrong in it.
+  Status can_commit(uint32_t n) const;
   // Forgets positions from `length` on. Refused (unsupported) from 1 to below
   // minimum_reusable_length().
   Status truncate(uint32_t length);

@@ -65,14 +65,20 @@ void Sequence::for_each_part(FunctionRef<void(const StoredPart&)> body) const {
     for (const Part part : {Part::plain, Part::coded}) {
       const PageTable& table = of.table(part);
       for (size_t p = table.first(); p < table.end(); ++p)
-        body({i, part, p, {table.page(p), of.part_bytes(part, p)}, table.shared(p)});
+        body({i,
+              part,
+              p,
+              {table.page(p), of.part_bytes(part, p)},
+              table.shared(p),
+              of.layout(part, p)});
     }
     if (of.anchor)
       body({i,
             Part::anchor,
             0,
             {of.anchor.data(), of.part_bytes(Part::anchor, 0)},
-            of.anchor.holders() > 1});
+            of.anchor.holders() > 1,
+            {}});
   }
 }
 
