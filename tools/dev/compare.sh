@@ -1,4 +1,4 @@
-# Sourced by ./dev: one digest from every build, and the fuzz targets.
+# Sourced by ./dev: one digest from every build, random histories, and the fuzz targets.
 
 same_digest() {  # NAME=COMMAND ...: the digest of SmolLM2 over 64 tokens, from each
   python3 tools/same_digest.py -m "$SMOLLM2" --file tests/endtoend/passage.txt --tokens 64 "$@"
@@ -24,6 +24,26 @@ verb_arm64() {
   ctest --test-dir build/arm64 --output-on-failure --no-tests=error -j "$(nproc)" \
     -R "^(${rooms// /|}|kernel_selfcheck)\$"
   same_digest x86-64=build/release/gyre 'arm64=qemu-aarch64 build/arm64/gyre'
+}
+
+verb_histories() {  # [COUNT]
+  local count=${1:-100000} cores each i first failed=0 pids=()
+  [[ $count =~ ^[1-9][0-9]*$ ]] || die "histories: $count, expected a number"
+  need build
+  compile release kv_histories_test
+  cores=$(nproc)
+  each=$(((count + cores - 1) / cores))
+  for ((i = 0; i < cores; ++i)); do
+    first=$((i * each))
+    GYRE_HISTORIES=$each GYRE_HISTORIES_FIRST=$first build/release/tests/kv_histories_test \
+      >"build/histories.$i.log" 2>&1 </dev/null &
+    pids+=($!)
+  done
+  for ((i = 0; i < cores; ++i)); do
+    wait "${pids[i]}" || { failed=1; tail -n 40 "build/histories.$i.log" >&2; }
+  done
+  [ "$failed" = 0 ] || die "histories: failed, logs build/histories.*.log"
+  say "histories: $((cores * each)) passed"
 }
 
 verb_fuzz() {  # [SECONDS] [TARGET]
