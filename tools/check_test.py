@@ -2,6 +2,7 @@
 
 import unittest
 
+import check_kv_names
 import check_rooms
 import check_sizes
 import check_tree
@@ -101,6 +102,32 @@ class Tree(unittest.TestCase):
         self.assertEqual(self.problems(b"GGUF\x03", "tests/golden/a.gguf"), [])
         self.assertEqual(len(self.problems(b"GGUF\x03", "src/a.gguf")), 1)
         self.assertEqual(len(self.problems(b"GGUF" + b"\0" * 65536, "tests/golden/a.gguf")), 1)
+
+
+class KvNames(unittest.TestCase):
+    FILES = {"kv/a.h": "struct Row { int length() const; };", "tests/b.h": "lengths"}
+    TESTS = {"Suite": {"Name"}}
+
+    def problems(self, *rows, items=16):
+        text = "# x\n## Names\n| in the documents | here | test | note |\n|---|---|---|---|\n" + "\n".join(rows)
+        text += "\n\n## Acceptance\n| item | what | test |\n|---|---|---|\n"
+        text += "".join(f"| {i} | x | `Suite.Name` |\n" for i in range(1, items + 1))
+        return check_kv_names.check(text, self.FILES, self.TESTS, {"theirs", "other"})
+
+    def test_a_row_names_what_exists(self):
+        good = "| theirs, `other` | `Row::length`, `Row` (`kv/a.h`); `lengths` (`tests/b.h`) | `Suite.Name`, `Suite.*` | |"
+        self.assertEqual(self.problems(good), [])
+        for old, new in (("a.h", "c.h"), ("Row::length", "Row::size"), ("`lengths`", "`length`"), ("Suite.Name", "Suite.No"),
+                         ("Suite.*", "Other.*"), ("other", "another"), (" (`tests/b.h`)", ""), ("| |", "|")):
+            with self.subTest(old=old):
+                self.assertTrue(self.problems(good.replace(old, new)))
+
+    def test_every_name_and_item_has_a_row(self):
+        self.assertEqual(len(self.problems()), 2)
+        good = "| theirs, other | `Row` (`kv/a.h`) | `Suite.Name` | |"
+        self.assertEqual(self.problems(good), [])
+        self.assertEqual(len(self.problems(good, items=15)), 1)
+        self.assertEqual(len(self.problems(good.replace("`Suite.Name`", ""))), 1)
 
 
 if __name__ == "__main__":
