@@ -39,15 +39,19 @@ size_t lay_out(AttentionWork& work, uint32_t ld, std::byte* at) {
   const size_t operands = size_t{blocks(ld, kOperands)} * kTileRows * kOperandStride;
   take(work.q, operands);
   take(work.q_bf16, operands);
-  take(work.q_codes, size_t{kTileRows} * ld);
-  take(work.q_scale, size_t{kTileRows} * blocks(ld, 32));
-  take(work.q_sum, size_t{kTileRows} * blocks(ld, 32));
-  take(work.anchor_dot, kTileRows);
-  take(work.codes, size_t{kChunkPositions} * ld);
-  take(work.factors, size_t{2} * blocks(ld, 32) * kChunkPositions);
-  work.ld = ld;
   take(work.scores, size_t{kTileRows} * kOperandStride);
   take(work.p_bf16, size_t{kScoreRows} * kOperandStride);
+  work.ld = ld;
+  const size_t cells = blocks(ld, 32);
+  take(work.q_codes, size_t{blocks(ld, kOperands)} * kTileRows * kCodeStride);
+  take(work.q_scale, kTileRows * cells);
+  take(work.q_sum, kTileRows * cells);
+  take(work.q_start, kTileRows * cells);
+  take(work.anchor_dot, kTileRows);
+  take(work.codes, size_t{kChunkPositions} * ld);
+  take(work.factors, 2 * cells * kChunkPositions);
+  take(work.w_codes, cells * kWeightRows * kPagePositions);
+  take(work.weights, size_t{kScoreRows} * kOperandStride);
   for (AttentionPartial* partial : {&work.chunk, &work.total}) {
     partial->ld = ld;
     take(partial->out, size_t{kTileRows} * ld);
@@ -94,7 +98,9 @@ const AttentionOps& attention_ops(Isa isa) {
 }
 
 const AttentionOps& attention_ops(Isa isa, [[maybe_unused]] bool bf16_instruction) {
-  static constexpr AttentionOps kReference = {reference_store, &reference_attention_kernel};
+  static constexpr AttentionOps kReference = {reference_store, &reference_attention_kernel,
+                                              &reference_code_attention_kernel,
+                                              &reference_code_attention_kernel};
   switch (isa) {
 #if defined(__x86_64__)
     case Isa::avx2:
@@ -190,9 +196,17 @@ class AttentionRun {
   }
 
   const AttentionKernel& kernel(const AttentionJob& job) const {
-    const CodeKind kind = job.layout.code.k.kind;
-    if (kind == CodeKind::affine || kind == CodeKind::turbo) return reference_code_attention_kernel;
-    return kind == CodeKind::bf16 ? *ops_.kernel : reference_attention_kernel;
+    switch (job.layout.code.k.kind) {
+      case CodeKind::bf16:
+        return *ops_.kernel;
+      case CodeKind::f32:
+        break;
+      case CodeKind::affine:
+        return *ops_.affine_kernel;
+      case CodeKind::turbo:
+        return *ops_.turbo_kernel;
+    }
+    return reference_attention_kernel;
   }
 
   static double cost(const AttentionJob& job) {

@@ -91,7 +91,7 @@ struct AttentionOps {
   // positions of one page at the same time.
   bool (*store)(const KvLayout& layout, std::byte* page, uint32_t position_in_page, const float* k,
                 const float* v, const std::byte* anchor);
-  const AttentionKernel* kernel;
+  const AttentionKernel *kernel, *affine_kernel, *turbo_kernel;  // of bf16, affine, turbo pages
 };
 
 const AttentionOps& attention_ops(Isa isa);

@@ -137,9 +137,97 @@ inline Floats attend(Row& row, const AttentionOps& ops, int threads = 1, uint32_
   return out;
 }
 
-// "" or what differs: attention of some shapes, and K and V as stored.
+inline LayerCode affine_code(uint32_t k_bits, uint32_t v_bits, uint32_t k_group, uint32_t v_group) {
+  return {{CodeKind::affine, k_bits, k_group}, {CodeKind::affine, v_bits, v_group}, false, false};
+}
+inline LayerCode turbo_code(uint32_t k_bits, uint32_t v_bits) {
+  return {{CodeKind::turbo, k_bits, 0}, {CodeKind::turbo, v_bits, 0}, false, false};
+}
+inline LayerCode anchored_code(uint32_t k_bits, uint32_t v_bits) {
+  return {
+      {CodeKind::turbo, k_bits, kTurboGroup}, {CodeKind::turbo, v_bits, kTurboGroup}, false, true};
+}
+inline std::string code_name(const KvLayout& layout) {
+  const RowCode& k = layout.code.k;
+  const std::string kind = layout.code.rotated          ? "wide"
+                           : layout.code.anchored       ? "anchored"
+                           : k.kind == CodeKind::affine ? "affine"
+                           : k.kind == CodeKind::turbo  ? "turbo"
+                                                        : "plain";
+  return kind + " k" + std::to_string(k.bits) + " v" + std::to_string(layout.code.v.bits) + " g" +
+         std::to_string(k.group) + ", heads of " + std::to_string(layout.k_dim) + " and " +
+         std::to_string(layout.v_dim);
+}
+
+// Every code: all bits of both sides, groups, and head sizes with short tails and groups.
+inline std::vector<Shape> coded_shapes() {
+  std::vector<Shape> out;
+  uint32_t seed = 1000;
+  const auto add = [&](uint32_t k_dim, uint32_t v_dim, const LayerCode& code) {
+    Shape shape;
+    shape.kv_heads = 1 + seed % 2;
+    shape.group = 1 + seed % 5;
+    shape.k_dim = k_dim;
+    shape.v_dim = v_dim;
+    shape.length = 200 + seed % 3 * 97;
+    shape.window = seed % 4 == 0 ? 70 : 0;
+    shape.softcap = seed % 7 == 0 ? 4.0f : 0.0f;
+    shape.sinks = seed % 3 == 0;
+    shape.code = code;
+    shape.seed = seed++;
+    out.push_back(shape);
+  };
+  constexpr uint32_t kBits[] = {2, 3, 4, 5, 6, 8};
+  for (uint32_t i = 0; i < 6; ++i) {
+    const uint32_t bits = kBits[i], other = kBits[(i + 1) % 6];
+    for (uint32_t group : {32u, 64u, 128u}) {
+      const uint32_t next = group == 128 ? 32 : 2 * group;
+      add(128, 256, affine_code(bits, other, group, next));
+      if (group <= 64) add(64, 320, affine_code(other, bits, group, 64));
+      if (group == 32) add(96, 96, affine_code(bits, bits, group, group));
+    }
+    for (uint32_t dim : {40u, 64u, 80u, 96u, 128u, 256u, 320u}) {
+      add(dim, dim == 80 ? 72 : dim, turbo_code(bits, other));
+      add(dim, dim == 80 ? 72 : dim, anchored_code(other, bits));
+    }
+  }
+  return out;
+}
+
+// One row's pages and answers by the reference, for comparisons with several instruction sets.
+class Answers {
+ public:
+  explicit Answers(const Shape& shape) : want_(shape) {
+    for (const Queries& q : kQueries)
+      answers_.push_back(attend(want_, attention_ops(Isa::scalar), 1, shape.length - q.count));
+  }
+  // "" or what differs: K and V as stored, and attention over them by blocks of queries.
+  std::string differ(Isa isa, const AttentionOps& ops) const {
+    Row got(want_.shape(), isa);
+    const std::string name = "attention over " + code_name(got.layout_);
+    if (std::memcmp(want_.memory_.data(), got.memory_.data(), got.memory_.size()) != 0)
+      return name + ": pages";
+    for (size_t i = 0; i < answers_.size(); ++i) {
+      const Queries& q = kQueries[i];
+      const Floats out = attend(got, ops, 2, got.shape().length - q.count, ~0u, q.block);
+      if (std::memcmp(answers_[i].data(), out.data(), out.size() * sizeof(float)) != 0)
+        return name + ", " + std::to_string(q.count) + " queries";
+    }
+    return "";
+  }
+
+ private:
+  struct Queries {
+    uint32_t count, block;
+  };
+  static constexpr Queries kQueries[] = {{30, ~0u}, {1, 1}, {5, 2}};
+  Row want_;
+  std::vector<Floats> answers_;
+};
+
+// "" or what differs, of one instruction set.
 inline std::string compare_attention(Isa isa) {
-  const Shape shapes[] = {
+  std::vector<Shape> shapes = {
       {1, 3, 64, 64, 300, 0, 0, false, kBf16Code, 1},
       {2, 4, 128, 128, 530, 100, 0, true, kBf16Code, 2},
       {1, 1, 256, 256, 270, 0, 20.0f, false, kBf16Code, 3},
@@ -147,15 +235,10 @@ inline std::string compare_attention(Isa isa) {
       {1, 8, 512, 96, 261, 5, 0, false, kBf16Code, 4},
       {3, 1, 34, 6, 100, 0, 0, false, kBf16Code, 5},
   };
+  for (const Shape& shape : coded_shapes()) shapes.push_back(shape);
   for (const Shape& shape : shapes) {
-    Row want(shape), got(shape, isa);
-    const std::string name = "attention of dim " + std::to_string(shape.k_dim);
-    if (std::memcmp(want.memory_.data(), got.memory_.data(), want.memory_.size()) != 0)
-      return name + ": pages";
-    const uint32_t begin = shape.length - 30;
-    const Floats a = attend(want, attention_ops(Isa::scalar), 1, begin);
-    const Floats b = attend(got, attention_ops(isa), 2, begin);
-    if (std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) != 0) return name;
+    const std::string different = Answers(shape).differ(isa, attention_ops(isa));
+    if (!different.empty()) return different;
   }
   return "";
 }

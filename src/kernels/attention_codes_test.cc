@@ -24,26 +24,16 @@ using namespace check;
 constexpr uint32_t kBits[] = {2, 3, 4, 5, 6, 8};
 
 LayerCode affine(uint32_t k_bits, uint32_t v_bits, uint32_t group) {
-  return {{CodeKind::affine, k_bits, group}, {CodeKind::affine, v_bits, group}, false, false};
+  return affine_code(k_bits, v_bits, group, group);
 }
 LayerCode turbo(uint32_t k_bits, uint32_t v_bits) {
-  return {{CodeKind::turbo, k_bits, 0}, {CodeKind::turbo, v_bits, 0}, false, false};
+  return turbo_code(k_bits, v_bits);
 }
 LayerCode anchored(uint32_t k_bits, uint32_t v_bits) {
-  return {
-      {CodeKind::turbo, k_bits, kTurboGroup}, {CodeKind::turbo, v_bits, kTurboGroup}, false, true};
+  return anchored_code(k_bits, v_bits);
 }
-
 std::string name(const KvLayout& layout) {
-  const RowCode& k = layout.code.k;
-  return std::string(layout.code.rotated          ? "wide"
-                     : layout.code.anchored       ? "anchored"
-                     : layout.code.plain()        ? "bf16"
-                     : k.kind == CodeKind::affine ? "affine"
-                                                  : "turbo") +
-         " k" + std::to_string(k.bits) + " v" + std::to_string(layout.code.v.bits) + " g" +
-         std::to_string(k.group) + ", heads of " + std::to_string(layout.k_dim) + " and " +
-         std::to_string(layout.v_dim);
+  return code_name(layout);
 }
 
 // Every code, with head sizes that fit it.
@@ -535,6 +525,56 @@ TEST(CodedAttention, TheReferenceAgreesWithDoubleOverDecodedRows) {
     expect_near_double({1, 1, 320, 320, 200, 0, 0, true, code, ++seed}, 198);
     expect_near_double({1, 2, 64, 64, 130, 1, 0, false, code, ++seed}, 60);
     expect_near_double({1, 2, 64, 64, 70, 0, 0, false, code, ++seed}, 0);  // page 0 alone, and past
+  }
+}
+
+// Every instruction set, with and without the instruction for bf16 pairs.
+std::vector<std::pair<Isa, const AttentionOps*>> fast_ops() {
+  std::vector<std::pair<Isa, const AttentionOps*>> out;
+  for (Isa isa : available_isas()) {
+    if (isa == Isa::scalar) continue;
+    for (bool native : {false, true}) {
+      const AttentionOps* ops = &attention_ops(isa, native);
+      if (out.empty() || out.back().second != ops) out.emplace_back(isa, ops);
+    }
+  }
+  return out;
+}
+
+TEST(CodedAttention, EveryInstructionSetGivesTheReferenceBits) {
+  FloatEnvironment environment;
+  for (const Shape& shape : coded_shapes()) {
+    const Answers answers(shape);
+    for (const auto& [isa, ops] : fast_ops())
+      EXPECT_EQ(answers.differ(isa, *ops), "") << isa_name(isa) << ", seed " << shape.seed;
+  }
+}
+
+TEST(CodedAttention, EveryNumberOfQueriesAndSplitGivesTheReferenceBits) {
+  FloatEnvironment environment;
+  for (LayerCode code : {affine(8, 8, 64), affine(4, 4, 32), turbo(8, 4), anchored(4, 4)}) {
+    for (uint32_t group : {1u, 3u, 4u}) {
+      for (uint32_t window : {0u, 1u, 100u}) {
+        Row row({1, group, 64, 64, 620, window, 0, false, code, 7 + window + group});
+        const Floats want = attend(row, attention_ops(Isa::scalar), 1, 523);
+        for (const auto& [isa, ops] : fast_ops()) {
+          for (uint32_t queries : {1u, 2u, 5u, 17u, 97u}) {
+            const Floats got = attend(row, *ops, 3, 620 - queries);
+            const size_t from = (620 - queries) * row.out_ld();
+            EXPECT_EQ(std::memcmp(&want[from], &got[from], (want.size() - from) * 4), 0)
+                << isa_name(isa) << " " << name(row.layout_) << ", group " << group << ", window "
+                << window << ", " << queries << " queries";
+          }
+          EXPECT_EQ(want, attend(row, *ops, 2, 523, ~0u, 13)) << isa_name(isa);
+        }
+      }
+    }
+    // A decode query over many chunks, which threads split.
+    Row row({2, 4, 64, 64, 3000, 0, 0, true, code, 12});
+    const Floats want = attend(row, attention_ops(Isa::scalar), 1, 2998);
+    for (const auto& [isa, ops] : fast_ops()) {
+      for (int threads : {1, 3}) EXPECT_EQ(want, attend(row, *ops, threads, 2998)) << isa_name(isa);
+    }
   }
 }
 

@@ -19,6 +19,10 @@ inline constexpr uint32_t kOperands = 256;  // dimensions of a score's segment, 
 // rows, and a line more than 256 floats, so that rows fall into different cache sets.
 inline constexpr uint32_t kOperandStride = kOperands + 16;
 
+// The same for int8 operands, in bytes.
+inline constexpr uint32_t kCodeStride = kOperands + 64;
+inline constexpr uint32_t kWeightRows = 8;  // rows whose int8 weights are held at a time, at most
+
 struct AttentionTile {
   const AttentionJob* job = nullptr;
   uint32_t kv_head = 0, row_begin = 0, row_end = 0;
@@ -68,16 +72,20 @@ struct AttentionPartial {
 
 // One worker's room for a tile.
 struct AttentionWork {
-  float* q = nullptr;           // [segment][kTileRows][kOperandStride]: the operands as f32
-  uint16_t* q_bf16 = nullptr;   // the same in bf16
-  int8_t* q_codes = nullptr;    // for affine codes: [kTileRows][ld], ld >= the dimensions
-  float* q_scale = nullptr;     // [kTileRows][ld / 32]: of each block of 32
-  float* q_sum = nullptr;       // the same: the sum of the block's codes
+  float* q = nullptr;          // [segment][kTileRows][kOperandStride]: the operands as f32
+  uint16_t* q_bf16 = nullptr;  // the same in bf16
+  float* scores = nullptr;     // [kTileRows][kOperandStride]: scores, then weights
+  uint16_t* p_bf16 = nullptr;  // [kScoreRows][kOperandStride]: the weights in bf16
+  // Of coded pages; ld: the dimensions, rounded up to 32. How the reference packs them is its own.
+  int8_t* q_codes = nullptr;    // [segment][kTileRows][kCodeStride]: q as int8 in blocks of 32
+  float* q_scale = nullptr;     // [kTileRows][ld / 32], a cell for each block
+  float* q_sum = nullptr;       // the same: sums of codes
+  int32_t* q_start = nullptr;   // the same: where an integer dot starts from
   float* anchor_dot = nullptr;  // [kTileRows]
-  std::byte* codes = nullptr;   // [kChunkPositions][ld]: K or V of a chunk, unpacked
+  std::byte* codes = nullptr;   // [kChunkPositions][ld]: K or V, unpacked
   float* factors = nullptr;     // [2][ld / 32][kChunkPositions]: scales and biases, or factors
-  float* scores = nullptr;      // [kTileRows][kOperandStride]: scores, then weights
-  uint16_t* p_bf16 = nullptr;   // the weights in bf16
+  int8_t* w_codes = nullptr;    // [ld / 32][kWeightRows][kPagePositions]: weights as int8
+  float* weights = nullptr;     // [kScoreRows][kOperandStride]: weights times factors
   uint32_t ld = 0;
   AttentionPartial chunk;  // of one chunk
   AttentionPartial total;  // of the chunks so far

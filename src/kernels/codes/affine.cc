@@ -22,13 +22,8 @@ float round_even(float x) {
 
 }  // namespace
 
-void affine_encode_group(std::span<const uint16_t> x, uint32_t bits, AffineGroup& out) {
+AffineRange affine_range(float lo, float hi, uint32_t bits) {
   const float n = static_cast<float>((1u << bits) - 1);
-  float lo = bf16_to_f32(x[0]), hi = 0.0f;
-  for (const uint16_t value : x) {
-    lo = std::min(lo, bf16_to_f32(value));
-    hi = std::max(hi, bf16_to_f32(value));
-  }
   float scale = std::max((hi - lo) / n, 1e-7f);
   float edge = lo;
   if (!(std::fabs(lo) > std::fabs(hi))) {
@@ -36,18 +31,25 @@ void affine_encode_group(std::span<const uint16_t> x, uint32_t bits, AffineGroup
     edge = hi;
   }
   const float q0 = round_even(edge / scale);
-  float bias = 0.0f;
-  if (q0 != 0.0f) {
-    scale = edge / q0;
-    bias = edge;
+  if (q0 == 0.0f) return {scale, 0.0f};
+  return {edge / q0, edge};
+}
+
+void affine_encode_group(std::span<const uint16_t> x, uint32_t bits, AffineGroup& out) {
+  const float n = static_cast<float>((1u << bits) - 1);
+  float lo = bf16_to_f32(x[0]), hi = 0.0f;
+  for (const uint16_t value : x) {
+    lo = std::min(lo, bf16_to_f32(value));
+    hi = std::max(hi, bf16_to_f32(value));
   }
+  const AffineRange range = affine_range(lo, hi, bits);
   for (size_t i = 0; i < x.size(); ++i) {
     // Never below 0: the edge is the end that the codes count from.
-    const float code = round_even((bf16_to_f32(x[i]) - bias) / scale);
+    const float code = round_even((bf16_to_f32(x[i]) - range.bias) / range.scale);
     out.code[i] = static_cast<uint8_t>(std::min(code, n));
   }
-  out.scale = f32_to_bf16(scale);
-  out.bias = f32_to_bf16(bias);
+  out.scale = f32_to_bf16(range.scale);
+  out.bias = f32_to_bf16(range.bias);
 }
 
 float affine_decode(uint32_t code, uint16_t scale, uint16_t bias) {

@@ -27,6 +27,13 @@ struct AffineGroup {
   uint16_t scale = 0, bias = 0;
 };
 
+// From a group's lo and hi to its scale and bias, before the scale is rounded to bf16: value i has
+// code min(round((x_i - bias) / scale), n).
+struct AffineRange {
+  float scale, bias;
+};
+AffineRange affine_range(float lo, float hi, uint32_t bits);
+
 // Codes of up to 128 bf16 operands, all finite and below 2^100.
 void affine_encode_group(std::span<const uint16_t> x, uint32_t bits, AffineGroup& out);
 float affine_decode(uint32_t code, uint16_t scale, uint16_t bias);

@@ -99,9 +99,41 @@ void Rotation::backward(std::span<float> row) const {
   }
 }
 
-std::span<const uint16_t> turbo_codebook(uint32_t dim, uint32_t bits) {
+namespace {
+
+size_t codebook_of(uint32_t dim) {
   size_t which = 0;
   while (which + 1 < std::size(kDims) && kDims[which + 1] <= dim) ++which;
+  return which;
+}
+
+struct AllTables {
+  TurboTable table[std::size(kDims)][9] = {};
+  AllTables() {
+    for (size_t which = 0; which < std::size(kDims); ++which) {
+      for (uint32_t bits : {2, 3, 4, 5, 6, 8}) {
+        TurboTable& t = table[which][bits];
+        const auto codebook = turbo_codebook(kDims[which], bits);
+        for (uint32_t c = 0; c < 1u << bits; ++c) {
+          t.value[c] = f32_to_bf16(turbo_value(codebook, c));
+          if (c >= 16) continue;
+          t.low[c] = static_cast<uint8_t>(t.value[c] & 0xff);
+          t.high[c] = static_cast<uint8_t>(t.value[c] >> 8);
+        }
+      }
+    }
+  }
+};
+
+}  // namespace
+
+const TurboTable& turbo_table(uint32_t dim, uint32_t bits) {
+  static const AllTables tables;
+  return tables.table[codebook_of(dim)][bits];
+}
+
+std::span<const uint16_t> turbo_codebook(uint32_t dim, uint32_t bits) {
+  const size_t which = codebook_of(dim);
   const size_t half = size_t{1} << (bits - 1);
   return std::span(kCodebooks[which]).subspan(bits == 8 ? 62 : half - 2, half);
 }

@@ -67,6 +67,13 @@ class Rotation {
 std::span<const uint16_t> turbo_codebook(uint32_t dim, uint32_t bits);
 float turbo_value(std::span<const uint16_t> codebook, uint32_t code);
 
+// The whole codebook by code, and, for at most 16 values, their low and high bytes.
+struct TurboTable {
+  alignas(64) uint16_t value[256];
+  uint8_t low[16], high[16];
+};
+const TurboTable& turbo_table(uint32_t dim, uint32_t bits);
+
 // x: one row of rotation.dim() values; out: RowCode{turbo, bits}.row_bytes(dim) bytes.
 //   w = bf16 operands of x, times 2^-e, 2^e = the largest power of two not above their maximum
 //   S = lane sum of fma(w, w, .), y = rotated w, z_i = y_i * sqrt(dim / S)

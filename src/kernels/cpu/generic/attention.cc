@@ -13,37 +13,9 @@
 
 #include "kernels/cpu/isa/begin.h"
 
+#include "kernels/cpu/generic/attention_shared.inl"
+
 namespace {
-
-// Rows and vectors of one register block: their sums, one operand and its two halves fit.
-#if defined(GYRE_TARGET_avx512) || defined(GYRE_TARGET_avx512vnni)
-constexpr uint32_t kBlockRows = 12, kBlockVectors = 2, kFewRows = 6, kFewRowsVectors = 4;
-#elif defined(GYRE_TARGET_neon)
-constexpr uint32_t kBlockRows = 5, kBlockVectors = 1, kFewRows = 2, kFewRowsVectors = 2;
-#else
-constexpr uint32_t kBlockRows = 6, kBlockVectors = 1, kFewRows = 2, kFewRowsVectors = 2;
-#endif
-static_assert(kBlockRows <= kScoreRows);
-constexpr uint32_t kTile = 16;  // keys of one K tile
-constexpr uint32_t kScorePairs = kOperands / 2;
-constexpr uint32_t kPagePairs = kPagePositions / 2;
-
-GYRE_WORD uint32_t least(uint32_t a, uint32_t b) {
-  return a < b ? a : b;
-}
-GYRE_WORD uint32_t most(uint32_t a, uint32_t b) {
-  return a > b ? a : b;
-}
-
-// A run of operand pairs: word [pair][vector][16] of bf16 pairs, and each row's own pairs.
-struct Pairs {
-  const int32_t* words = nullptr;
-  size_t pair_stride = 0, vector_stride = 0;  // in words
-  const float* rows = nullptr;                // [row][kOperandStride], as f32
-  const uint16_t* rows_bf16 = nullptr;        // the same, read when kNative
-  uint32_t count = 0;
-  const int32_t* ahead = nullptr;  // what will be read after this run: as long and as shaped
-};
 
 template <bool kPart>
 GYRE_WORD I load_words(const int32_t* p, uint32_t lanes) {
@@ -99,23 +71,15 @@ GYRE_WORD void dots(F (&acc)[kRows][kVectors], const Pairs& in, uint32_t lanes) 
   }
 }
 
-// out[row][vector] = the sum over `runs` runs that follow each other, from +0; with add, out + sum.
-struct DotsJob {
-  const Pairs* runs;
-  uint32_t run_count;
-  float* out;
-  size_t out_ld;
-  uint32_t lanes;
-  bool add;
-};
-
 template <uint32_t kRows, uint32_t kVectors, bool kNative, bool kPart>
 void dots_block(const DotsJob& job) {
   F acc[kRows][kVectors];
 #pragma GCC unroll 16
   for (uint32_t r = 0; r < kRows; ++r) {
 #pragma GCC unroll 4
-    for (uint32_t v = 0; v < kVectors; ++v) acc[r][v] = F::splat(0.0f);
+    for (uint32_t v = 0; v < kVectors; ++v)
+      acc[r][v] = job.start == Start::resume ? load_f(job.out + r * job.out_ld + v * kTile)
+                                             : F::splat(0.0f);
   }
   for (uint32_t i = 0; i < job.run_count; ++i)
     dots<kRows, kVectors, kNative, kPart>(acc, job.runs[i], job.lanes);
@@ -124,7 +88,7 @@ void dots_block(const DotsJob& job) {
 #pragma GCC unroll 4
     for (uint32_t v = 0; v < kVectors; ++v) {
       float* out = job.out + r * job.out_ld + v * kTile;
-      store(out, job.add ? load_f(out) + acc[r][v] : acc[r][v]);
+      store(out, job.start == Start::add ? load_f(out) + acc[r][v] : acc[r][v]);
     }
   }
 }
@@ -154,17 +118,6 @@ GYRE_WORD void whole_dots(uint32_t rows, uint32_t vectors, const DotsJob& job) {
   kDots<kFewRowsVectors, kFewRows, kNative, false>.of_rows[rows - 1](job);
 }
 
-// How many vectors to take at once of those that are left.
-GYRE_WORD uint32_t vectors_at_once(uint32_t rows, uint32_t left) {
-  if (rows <= kFewRows && left >= kFewRowsVectors) return kFewRowsVectors;
-  return left >= kBlockVectors ? kBlockVectors : 1;
-}
-
-// Where the operands of a row from dimension d (a segment's first) on lie in work.q.
-GYRE_WORD size_t operand_row(uint32_t d, uint32_t row) {
-  return (size_t{d / kOperands} * kTileRows + row) * kOperandStride;
-}
-
 // Rows [first, first + rows) of a tile, and what they see of one chunk.
 struct Block {
   const AttentionTile& tile;
@@ -184,10 +137,6 @@ struct Block {
     return at * kPagePositions < last.end ? tile.job->pages[at] : nullptr;
   }
 };
-
-GYRE_WORD const int32_t* as_words(const std::byte* p) {
-  return reinterpret_cast<const int32_t*>(p);
-}
 
 template <bool kNative>
 void block_scores(Block& b) {
@@ -215,79 +164,11 @@ void block_scores(Block& b) {
       if (b.prefetch)
         run.ahead = as_words(b.tile.values(b.chunk, page)) + (run.words - as_words(keys));
       whole_dots<kNative>(b.rows, vectors,
-                          {&run, 1, b.work.scores + t * kTile, kOperandStride, kTile, p != 0});
+                          {&run, 1, b.work.scores + t * kTile, kOperandStride, kTile,
+                           p != 0 ? Start::add : Start::fresh});
     }
     t += vectors;
   }
-}
-
-// The contract's operand rounding, as f32. A NaN stays one here: all of ours are made by the
-// processor, whose payload doesn't carry over.
-GYRE_WORD F round_bf16(F x) {
-  const I b = bits(x);
-  const I up = b + I::splat(0x7fff) + (shift_right<16>(b) & I::splat(1));
-  return from_bits(up & I::splat(-0x10000));
-}
-GYRE_WORD F round_operand(F x) {
-  const F rounded = round_bf16(x);
-  return select(less(magnitude(rounded), F::splat(0x1p-56f)), F::splat(0.0f), rounded);
-}
-
-// The same for weights, which have no sign.
-GYRE_WORD F round_weight(F x) {
-  const F rounded = round_bf16(x);
-  return select(less(rounded, F::splat(0x1p-56f)), F::splat(0.0f), rounded);
-}
-
-// `inside` where the row sees the key, else `outside`. key: the vector's first key.
-GYRE_WORD F visible_or(Visible seen, uint32_t key, F inside, F outside) {
-  if (seen.end < key + kTile)
-    inside = select(first_lanes(seen.end > key ? seen.end - key : 0), inside, outside);
-  if (seen.begin > key)
-    inside = select(first_lanes(least(seen.begin - key, kTile)), outside, inside);
-  return inside;
-}
-
-// Integers that order as floats do, and back (the same operation).
-GYRE_WORD I ordered(I x) {
-  return x ^ (shift_right_signed<31>(x) & I::splat(0x7fffffff));
-}
-
-GYRE_WORD float largest_lane(F x) {
-  int32_t b = max_lanes(ordered(bits(x)));
-  b ^= (b >> 31) & 0x7fffffff;
-  float out;
-  std::memcpy(&out, &b, 4);
-  return out;
-}
-
-// Scores to weights, for one row of the block.
-template <bool kNative>
-void row_weights(Block& b, uint32_t r, const AttentionPartial& out) {
-  const Visible seen = b.seen[r];
-  float* scores = b.work.scores + size_t{r} * kOperandStride;
-  uint16_t* narrow = b.work.p_bf16 + size_t{r} * kOperandStride;
-  const uint32_t begin = b.hull.begin / kTile * kTile, end = b.hull.end;
-  const float cap = b.tile.job->softcap;
-  const F lowest = F::splat(-__builtin_huge_valf()), zero = F::splat(0.0f);
-  if (cap != 0.0f) {
-    const F c = F::splat(cap);
-    for (uint32_t j = begin; j < end; j += kTile)
-      store(scores + j, c * tanh(load_f(scores + j) / c));
-  }
-  F top = lowest;
-  for (uint32_t j = begin; j < end; j += kTile)
-    top = max(top, visible_or(seen, j, load_f(scores + j), lowest));
-  const float m = largest_lane(top);
-  F lanes[4] = {zero, zero, zero, zero};
-  for (uint32_t j = begin; j < end; j += kTile) {
-    const F p = visible_or(seen, j, round_weight(exp(load_f(scores + j) - F::splat(m))), zero);
-    store(scores + j, p);
-    if constexpr (kNative) store_u16(narrow + j, shift_right<16>(bits(p)));
-    lanes[j / kTile % 4] = lanes[j / kTile % 4] + p;
-  }
-  out.max[b.first + r] = m;
-  out.sum[b.first + r] = sum_lanes((lanes[0] + lanes[2]) + (lanes[1] + lanes[3]));
 }
 
 template <bool kNative>
@@ -315,7 +196,7 @@ void block_values(Block& b, const AttentionPartial& out) {
   uint32_t d = 0;
   while (d + kTile <= dim) {
     const uint32_t vectors = vectors_at_once(b.rows, (dim - d) / kTile);
-    whole_dots<kNative>(b.rows, vectors, {runs, count, o + d, out.ld, kTile, false});
+    whole_dots<kNative>(b.rows, vectors, {runs, count, o + d, out.ld, kTile, Start::fresh});
     for (uint32_t i = 0; i < count; ++i) {
       runs[i].words += vectors * kTile;
       if (runs[i].ahead != nullptr) runs[i].ahead += vectors * kTile;
@@ -324,7 +205,7 @@ void block_values(Block& b, const AttentionPartial& out) {
   }
   if (d < dim)
     kDots<1, kBlockRows, kNative, true>.of_rows[b.rows - 1](
-        {runs, count, o + d, out.ld, dim - d, false});
+        {runs, count, o + d, out.ld, dim - d, Start::fresh});
 }
 
 template <bool kNative>
@@ -344,7 +225,12 @@ void chunk(const AttentionTile& tile, uint32_t chunk, AttentionWork& work,
     if (b.hull.begin >= b.hull.end) continue;
     block_scores<kNative>(b);
     for (uint32_t r = 0; r < b.rows; ++r) {
-      if (b.seen[r].begin < b.seen[r].end) row_weights<kNative>(b, r, out);
+      if (b.seen[r].begin >= b.seen[r].end) continue;
+      const Softmax found = softmax<true, kNative>(
+          work.scores + size_t{r} * kOperandStride, work.p_bf16 + size_t{r} * kOperandStride,
+          b.seen[r], b.hull.begin / kTile * kTile, b.hull.end, tile.job->softcap);
+      out.max[first + r] = found.max;
+      out.sum[first + r] = found.sum;
     }
     block_values<kNative>(b, out);
   }
@@ -365,7 +251,7 @@ void begin(const AttentionTile& tile, AttentionWork& work) {
       store(work.q + at, x);
       if constexpr (kNative) store_u16(work.q_bf16 + at, shift_right<16>(bits(x)));
     }
-    if (!any(above(largest, I::splat(0x7f7fffff)))) continue;
+    if (!not_finite(largest)) continue;
     flag_not_finite(job, tile.query(r));
     for (uint32_t d = 0; d < dim; ++d) {
       const size_t at = operand_row(d, r) + d % kOperands;
@@ -375,20 +261,46 @@ void begin(const AttentionTile& tile, AttentionWork& work) {
   }
 }
 
-// 16 rows' partials meet: the new maximum, and what each side is multiplied by.
-struct Meeting {
-  F max, mine, theirs;
-  GYRE_WORD Meeting(F m, F n)
-      : max(select(less(m, n), n, m)), mine(exp(m - max)), theirs(exp(n - max)) {}
-};
-
 GYRE_WORD void add_scaled(float* acc, float a, const float* o, float b, uint32_t dim) {
   const F mine = F::splat(a), theirs = F::splat(b);
   for (uint32_t d = 0; d < dim; d += kTile)
     store(acc + d, fma(load_f(acc + d), mine, load_f(o + d) * theirs));
 }
 
-void merge(uint32_t rows, uint32_t v_dim, const AttentionPartial& next, AttentionPartial& total) {
+bool rounds_to_finite(const float* x, uint32_t n) {
+  I largest = I::splat(0);
+  for (uint32_t i = 0; i < n; i += kTile)
+    largest = max(largest, bits(magnitude(load_first(x + i, least(kTile, n - i)))));
+  // From here on, round to nearest even gives Inf in bf16.
+  return !any(above(largest, I::splat(0x7f7f7fff)));
+}
+
+bool store_position(const KvLayout& layout, std::byte* page, uint32_t position, const float* k,
+                    const float* v, const std::byte* anchor) {
+  if (layout.code.k.kind == CodeKind::affine) return store_affine(layout, page, position, k, v);
+  if (layout.code.k.kind == CodeKind::f32)
+    return reference_store(layout, page, position, k, v, nullptr);
+  if (layout.code != kBf16Code) return store_turbo(layout, page, position, k, v, anchor);
+  const bool good = rounds_to_finite(k, layout.kv_heads * layout.k_dim) &&
+                    rounds_to_finite(v, layout.kv_heads * layout.v_dim);
+  std::byte* values = page + layout.v_offset();
+  for (uint32_t h = 0; h < layout.kv_heads; ++h) {
+    put_keys(page + h * layout.k_head_bytes(), position, k + size_t{h} * layout.k_dim, layout.k_dim,
+             good);
+    put_values(values + h * layout.v_head_bytes(), position, v + size_t{h} * layout.v_dim,
+               layout.v_dim, good);
+  }
+  return good;
+}
+
+constexpr AttentionKernel kKernel = {begin<false>, chunk<false>, merge_partials, finish_rows};
+constexpr AttentionKernel kNativeKernel = {begin<kBf16Dot>, chunk<kBf16Dot>, merge_partials,
+                                           finish_rows};
+
+}  // namespace
+
+void merge_partials(uint32_t rows, uint32_t v_dim, const AttentionPartial& next,
+                    AttentionPartial& total) {
   for (uint32_t first = 0; first < rows; first += kTile) {
     const uint32_t n = least(kTile, rows - first);
     const F m = load_first(total.max + first, n), sum = load_first(total.sum + first, n);
@@ -415,18 +327,7 @@ void merge(uint32_t rows, uint32_t v_dim, const AttentionPartial& next, Attentio
   }
 }
 
-// Merges the head's sink as a chunk whose only weight is 1 and whose value is 0.
-GYRE_WORD float meet_sink(float* acc, float max, float sum, float sink, uint32_t dim) {
-  const Meeting meet(F::splat(max), F::splat(sink));
-  const F nothing = F::splat(0.0f) * meet.theirs;
-  for (uint32_t d = 0; d < dim; d += kTile)
-    store(acc + d, fma(load_f(acc + d), meet.mine, nothing));
-  float lanes[kTile];
-  store(lanes, fma(F::splat(sum), meet.mine, F::splat(1.0f) * meet.theirs));
-  return lanes[0];
-}
-
-void finish(const AttentionTile& tile, AttentionPartial& total) {
+void finish_rows(const AttentionTile& tile, AttentionPartial& total) {
   const AttentionJob& job = *tile.job;
   const uint32_t dim = job.layout.v_dim;
   for (uint32_t r = 0; r < tile.rows(); ++r) {
@@ -434,69 +335,25 @@ void finish(const AttentionTile& tile, AttentionPartial& total) {
     float sum = total.sum[r];
     if (job.sinks != nullptr) sum = meet_sink(acc, total.max[r], sum, job.sinks[tile.head(r)], dim);
     float* out = job.out + tile.query(r) * job.out_ld + size_t{tile.head(r)} * dim;
-    I largest = I::splat(0);
-    for (uint32_t d = 0; d < dim; d += kTile) {
-      const uint32_t n = least(kTile, dim - d);
-      const F x = load_first(acc + d, n) / F::splat(sum);
-      if (n == kTile) {
-        largest = max(largest, bits(magnitude(x)));
-      } else {
-        largest = max(largest, bits(select(first_lanes(n), magnitude(x), F::splat(0.0f))));
-      }
-      store_first(out + d, x, n);
-    }
-    if (!any(above(largest, I::splat(0x7f7fffff)))) continue;
+    if (!not_finite(divide_row(acc, sum, dim, out))) continue;
     flag_not_finite(job, tile.query(r));
     for (uint32_t d = 0; d < dim; ++d) out[d] = 0.0f;
   }
 }
 
-GYRE_WORD bool rounds_to_finite(const float* x, uint32_t n) {
-  I largest = I::splat(0);
-  for (uint32_t i = 0; i < n; i += kTile)
-    largest = max(largest, bits(magnitude(load_first(x + i, least(kTile, n - i)))));
-  // From here on, round to nearest even gives Inf in bf16.
-  return !any(above(largest, I::splat(0x7f7f7fff)));
+void pair_dots(bool native, uint32_t rows, uint32_t vectors, const DotsJob& job) {
+  native ? whole_dots<kBf16Dot>(rows, vectors, job) : whole_dots<false>(rows, vectors, job);
 }
 
-// Stores are of 2 and 4 bytes, so that threads may write neighbouring positions.
-bool store_position(const KvLayout& layout, std::byte* page, uint32_t position, const float* k,
-                    const float* v, const std::byte* anchor) {
-  if (layout.code != kBf16Code) return reference_store(layout, page, position, k, v, anchor);
-  const bool good = rounds_to_finite(k, layout.kv_heads * layout.k_dim) &&
-                    rounds_to_finite(v, layout.kv_heads * layout.v_dim);
-  uint16_t narrow[kTile];
-  const I none = I::splat(0);
-  for (uint32_t h = 0; h < layout.kv_heads; ++h, k += layout.k_dim, v += layout.v_dim) {
-    std::byte* keys = page + h * layout.k_head_bytes() +
-                      (size_t{position / kTile} * layout.k_dim * kTile + position % kTile * 2) * 2;
-    for (uint32_t d = 0; d < layout.k_dim; d += kTile) {
-      const uint32_t n = least(kTile, layout.k_dim - d);
-      const I x = shift_right<16>(bits(round_operand(load_first(k + d, n))));
-      store_u16(narrow, good ? x : none);
-      for (uint32_t i = 0; i < n; i += 2)
-        std::memcpy(keys + (d + i) * size_t{kTile * 2}, narrow + i, 4);
-    }
-    std::byte* values = page + layout.v_offset() + h * layout.v_head_bytes() +
-                        (size_t{position / 2} * layout.v_dim * 2 + position % 2) * 2;
-    for (uint32_t d = 0; d < layout.v_dim; d += kTile) {
-      const uint32_t n = least(kTile, layout.v_dim - d);
-      const I x = shift_right<16>(bits(round_operand(load_first(v + d, n))));
-      store_u16(narrow, good ? x : none);
-      for (uint32_t i = 0; i < n; ++i) std::memcpy(values + (d + i) * size_t{4}, narrow + i, 2);
-    }
-  }
-  return good;
+void part_dots(bool native, uint32_t rows, const DotsJob& job) {
+  native ? kDots<1, kBlockRows, kBf16Dot, true>.of_rows[rows - 1](job)
+         : kDots<1, kBlockRows, false, true>.of_rows[rows - 1](job);
 }
-
-constexpr AttentionKernel kKernel = {begin<false>, chunk<false>, merge, finish};
-constexpr AttentionKernel kNativeKernel = {begin<kBf16Dot>, chunk<kBf16Dot>, merge, finish};
-
-}  // namespace
 
 // [0]: products of expanded operands. [1]: with the instruction for bf16 pairs, where there is one.
 extern const AttentionOps attention_ops[2];
-const AttentionOps attention_ops[2] = {{store_position, &kKernel},
-                                       {store_position, &kNativeKernel}};
+const AttentionOps attention_ops[2] = {
+    {store_position, &kKernel, &affine_attention_kernel, &turbo_attention_kernel[0]},
+    {store_position, &kNativeKernel, &affine_attention_kernel, &turbo_attention_kernel[1]}};
 
 #include "kernels/cpu/isa/end.h"

@@ -245,6 +245,39 @@ GYRE_WORD void store_line(void* p, B x) {
   _mm256_store_si256(q + 1, x.b);
 }
 GYRE_WORD I as_int(B x) { return {x.a, x.b}; }
+template <int bytes>
+GYRE_WORD I repeat(const void* p) {
+  if constexpr (bytes == 32) {
+    return {load_half(p), load_half(p)};
+  } else if constexpr (bytes == 16) {
+    const __m256i x = _mm256_broadcastsi128_si256(load_quarter(p));
+    return {x, x};
+  } else {
+    int64_t x;
+    std::memcpy(&x, p, 8);
+    return {_mm256_set1_epi64x(x), _mm256_set1_epi64x(x)};
+  }
+}
+template <int n>
+GYRE_WORD F swap_lanes(F x) {
+  if constexpr (n == 1) return {_mm256_permute_ps(x.a, 0xb1), _mm256_permute_ps(x.b, 0xb1)};
+  if constexpr (n == 2) return {_mm256_permute_ps(x.a, 0x4e), _mm256_permute_ps(x.b, 0x4e)};
+  if constexpr (n == 4)
+    return {_mm256_permute2f128_ps(x.a, x.a, 1), _mm256_permute2f128_ps(x.b, x.b, 1)};
+  return {x.b, x.a};
+}
+inline constexpr bool kLooksUpWords = false;
+GYRE_WORD __m256i gather_pairs(const uint16_t* table, __m256i i) {
+  const int* t = reinterpret_cast<const int*>(table);
+  const __m256i low = _mm256_set1_epi32(0xffff);
+  const __m256i even = _mm256_i32gather_epi32(t, _mm256_and_si256(i, low), 2);
+  const __m256i odd = _mm256_i32gather_epi32(t, _mm256_srli_epi32(i, 16), 2);
+  return _mm256_or_si256(_mm256_and_si256(even, low), _mm256_slli_epi32(odd, 16));
+}
+template <int bits>
+GYRE_WORD I look_up_pairs(const uint16_t* table, I i) {
+  return {gather_pairs(table, i.a), gather_pairs(table, i.b)};
+}
 GYRE_WORD B scale_bytes(B x, I n) {
   return {_mm256_mullo_epi16(x.a, n.a), _mm256_mullo_epi16(x.b, n.b)};
 }

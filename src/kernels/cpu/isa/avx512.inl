@@ -179,6 +179,41 @@ GYRE_WORD B splat_lane_bytes(const void* p) {
   return {_mm512_mullo_epi32(load_u8(p).v, _mm512_set1_epi32(0x01010101))};
 }
 GYRE_WORD I as_int(B a) { return {a.v}; }
+template <int bytes>
+GYRE_WORD I repeat(const void* p) {
+  if constexpr (bytes == 32) {
+    return {_mm512_broadcast_i64x4(_mm256_loadu_si256(static_cast<const __m256i*>(p)))};
+  } else if constexpr (bytes == 16) {
+    return {_mm512_broadcast_i32x4(_mm_loadu_si128(static_cast<const __m128i*>(p)))};
+  } else {
+    int64_t x;
+    std::memcpy(&x, p, 8);
+    return {_mm512_set1_epi64(x)};
+  }
+}
+template <int n>
+GYRE_WORD F swap_lanes(F a) {
+  if constexpr (n == 1) return {_mm512_permute_ps(a.v, 0xb1)};
+  if constexpr (n == 2) return {_mm512_permute_ps(a.v, 0x4e)};
+  if constexpr (n == 4) return {_mm512_shuffle_f32x4(a.v, a.v, 0xb1)};
+  return {_mm512_shuffle_f32x4(a.v, a.v, 0x4e)};
+}
+inline constexpr bool kLooksUpWords = true;
+template <int bits>
+GYRE_WORD I look_up_pairs(const uint16_t* table, I i) {
+  const __m512i* t = reinterpret_cast<const __m512i*>(table);
+  if constexpr (bits <= 5) return {_mm512_permutexvar_epi16(i.v, _mm512_loadu_si512(t))};
+  if constexpr (bits == 6)
+    return {_mm512_permutex2var_epi16(_mm512_loadu_si512(t), i.v, _mm512_loadu_si512(t + 1))};
+  __m512i quarter[4];
+  for (int q = 0; q < 4; ++q)
+    quarter[q] = _mm512_permutex2var_epi16(_mm512_loadu_si512(t + 2 * q), i.v,
+                                           _mm512_loadu_si512(t + 2 * q + 1));
+  const __mmask32 odd = _mm512_test_epi16_mask(i.v, _mm512_set1_epi16(0x40));
+  const __mmask32 high = _mm512_test_epi16_mask(i.v, _mm512_set1_epi16(0x80));
+  return {_mm512_mask_blend_epi16(high, _mm512_mask_blend_epi16(odd, quarter[0], quarter[1]),
+                                  _mm512_mask_blend_epi16(odd, quarter[2], quarter[3]))};
+}
 GYRE_WORD B scale_bytes(B a, I n) { return {_mm512_mullo_epi16(a.v, n.v)}; }
 GYRE_WORD B as_bytes(I a) { return {a.v}; }
 GYRE_WORD void prefetch_l2(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T1); }

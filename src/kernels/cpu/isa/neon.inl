@@ -221,4 +221,34 @@ GYRE_WORD void prefetch_l2(const void* p) { __builtin_prefetch(p, 0, 2); }
 GYRE_WORD void prefetch(const void* p) { __builtin_prefetch(p); }
 GYRE_WORD F even_lanes(F x) GYRE_EACH(F, vtrn1q_f32(x.v[i], x.v[i]))
 GYRE_WORD F odd_lanes(F x) GYRE_EACH(F, vtrn2q_f32(x.v[i], x.v[i]))
+template <int bytes>
+GYRE_WORD I repeat(const void* p) {
+  const uint8_t* q = static_cast<const uint8_t*>(p);
+  if constexpr (bytes == 32) {
+    const int32x4_t a = vreinterpretq_s32_u8(vld1q_u8(q));
+    const int32x4_t b = vreinterpretq_s32_u8(vld1q_u8(q + 16));
+    return {{a, b, a, b}};
+  } else {
+    const int32x4_t a = vreinterpretq_s32_u8(bytes == 16 ? vld1q_u8(q)
+                                                         : vcombine_u8(vld1_u8(q), vld1_u8(q)));
+    return {{a, a, a, a}};
+  }
+}
+template <int n>
+GYRE_WORD F swap_lanes(F x) {
+  if constexpr (n == 1) GYRE_EACH(F, vrev64q_f32(x.v[i]))
+  if constexpr (n == 2) GYRE_EACH(F, vextq_f32(x.v[i], x.v[i], 2))
+  if constexpr (n == 4) return {{x.v[1], x.v[0], x.v[3], x.v[2]}};
+  return {{x.v[2], x.v[3], x.v[0], x.v[1]}};
+}
+inline constexpr bool kLooksUpWords = false;
+template <int bits>
+GYRE_WORD I look_up_pairs(const uint16_t* table, I i) {
+  int32_t lane[16];
+  store(lane, i);
+  for (int l = 0; l < 16; ++l)
+    lane[l] = static_cast<int32_t>(table[lane[l] & 0xffff] |
+                                   static_cast<uint32_t>(table[lane[l] >> 16]) << 16);
+  return load_i(lane);
+}
 #undef GYRE_EACH
