@@ -24,7 +24,7 @@ uint32_t number_of(std::span<const uint32_t> numbers, size_t row) {
 bool same_shape(const LayerSpec& a, const LayerSpec& b) {
   return a.donor == b.donor && a.place == b.place && a.window == b.window &&
          a.layout.kv_heads == b.layout.kv_heads && a.layout.k_dim == b.layout.k_dim &&
-         a.layout.v_dim == b.layout.v_dim;
+         a.layout.v_dim == b.layout.v_dim && a.recurrent == b.recurrent;
 }
 
 }  // namespace
@@ -186,6 +186,19 @@ Status KvGroup::spec_round_commit() {
 }
 
 Status KvGroup::spec_round_rollback(std::span<const uint32_t> keep) {
+  return roll_back(keep,
+                   [this](size_t row, uint32_t n) { return rows_[row].sequence->resolve(n); });
+}
+
+Status KvGroup::spec_round_rollback(std::span<const uint32_t> keep, GroupReplay replay) {
+  return roll_back(keep, [&](size_t row, uint32_t n) {
+    return rows_[row].sequence->resolve(
+        n, [&](size_t layer, const RecurrentToken& token) { return replay(row, layer, token); });
+  });
+}
+
+Status KvGroup::roll_back(std::span<const uint32_t> keep,
+                          FunctionRef<Status(size_t row, uint32_t n)> resolve) {
   GYRE_TRY(expect_between_steps("spec_round_rollback"));
   GYRE_TRY(check_count(keep, "keep"));
   for (size_t i = 0; i < count_; ++i) {
@@ -202,7 +215,7 @@ Status KvGroup::spec_round_rollback(std::span<const uint32_t> keep) {
   Status first;
   for (size_t i = 0; i < count_; ++i) {
     if (poisoned(i)) continue;
-    Status status = rows_[i].sequence->resolve(number_of(keep, i));
+    Status status = resolve(i, number_of(keep, i));
     if (!status.ok() && first.ok()) first = in_row(i, status.error());
   }
   return first;
@@ -212,7 +225,7 @@ bool KvGroup::is_trimmable(size_t row, uint32_t count) const {
   const Sequence& sequence = *rows_[row].sequence;
   if (sequence.round() != Round::idle) return false;
   const uint32_t length = sequence.length() - std::min(sequence.length(), count);
-  return length == 0 || length >= sequence.minimum_reusable_length();
+  return sequence.reusable_length(length) == length;
 }
 
 Status KvGroup::trim(std::span<const uint32_t> counts) {

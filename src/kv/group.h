@@ -42,6 +42,11 @@ struct GroupTools {
 
 class KvGroup;
 
+// A recurrent layer's mixer, for the token-th token of a step; and in a rollback, for a row. False:
+// not finite.
+using GroupMixer = FunctionRef<bool(uint32_t token, const RecurrentToken&)>;
+using GroupReplay = FunctionRef<bool(size_t row, size_t layer, const RecurrentToken&)>;
+
 // A source of rows for merge_rows: one row, or every row of a group.
 struct RowSource {
   const Sequence* row = nullptr;
@@ -83,6 +88,9 @@ class Append {
   // K and V of every token: k[token][kv_heads * k_dim], v[token][kv_heads * v_dim]. False: a token
   // was not finite and zeros were stored; not_finite[token] (may be null) says which.
   bool write(size_t layer, const float* k, const float* v, uint8_t* not_finite);
+  // Advances a recurrent layer by every token, row by row in order: inputs[token][input_floats].
+  // Rows run on several threads. False and not_finite as in write.
+  bool advance(size_t layer, const float* inputs, GroupMixer mixer, uint8_t* not_finite);
   // The attention read, bound to each row's code, place and positions.
   void read(size_t layer, const GroupQueries& queries);
   Status commit();
@@ -153,6 +161,7 @@ class KvGroup {
   Status spec_round_commit();  // keeps everything
   // keep: positions of the round to keep, one number (at most what each row took) or one for each.
   Status spec_round_rollback(std::span<const uint32_t> keep);
+  Status spec_round_rollback(std::span<const uint32_t> keep, GroupReplay replay);
   bool poisoned(size_t row) const { return rows_[row].sequence->round() == Round::poisoned; }
 
   // ---- going back
@@ -193,6 +202,8 @@ class KvGroup {
   Status expect_between_steps(const char* operation) const;
   Status check_count(std::span<const uint32_t> numbers, const char* what) const;
   Status lay_out(Append& step, std::span<const uint32_t> counts) const;
+  Status roll_back(std::span<const uint32_t> keep,
+                   FunctionRef<Status(size_t row, uint32_t n)> resolve);
   void forget_step();
 
   Sequence blank_;

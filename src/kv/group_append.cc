@@ -55,6 +55,22 @@ bool Append::write(size_t layer, const float* k, const float* v, uint8_t* not_fi
   return finite;
 }
 
+bool Append::advance(size_t layer, const float* inputs, GroupMixer mixer, uint8_t* not_finite) {
+  const size_t width = group_->blank_.spec(layer).recurrent.input_floats;
+  std::atomic<bool> finite = true;
+  group_->tools_.threads->run(group_->count_, [&](size_t r, int) {
+    RecurrentState& state = *group_->rows_[r].sequence->recurrent(layer);
+    for (uint32_t token = first_[r]; token < first_[r + 1]; ++token) {
+      if (state.advance(inputs + token * width,
+                        [&](const RecurrentToken& pass) { return mixer(token, pass); }))
+        continue;
+      finite.store(false, std::memory_order_relaxed);
+      if (not_finite != nullptr) not_finite[token] = 1;
+    }
+  });
+  return finite;
+}
+
 void Append::read(size_t layer, const GroupQueries& queries) {
   size_t jobs = 0;
   const auto add = [&](const Sequence& row, bool coded, uint32_t first, uint32_t count) {
@@ -92,11 +108,13 @@ void Append::read(size_t layer, const GroupQueries& queries) {
 
 Status Append::commit() {
   KvGroup& group = *group_;
+  // Nothing here allocates: what is refused is a step that was not written in full, of any row.
   for (size_t r = 0; r < group.count_; ++r) {
-    // Nothing here allocates: what fails is a step that was not written in full, of any row.
-    if (Status status = group.rows_[r].sequence->can_commit(tokens(r)); !status.ok()) return status;
+    if (tokens(r) != 0) GYRE_TRY(group.rows_[r].sequence->can_commit(tokens(r)));
   }
-  for (size_t r = 0; r < group.count_; ++r) GYRE_TRY(group.rows_[r].sequence->commit(tokens(r)));
+  for (size_t r = 0; r < group.count_; ++r) {
+    if (tokens(r) != 0) GYRE_TRY(group.rows_[r].sequence->commit(tokens(r)));
+  }
   group.in_step_ = false;
   group_ = nullptr;
   return {};

@@ -8,9 +8,12 @@ namespace {
 Status check_layer(std::span<const LayerSpec> layers, size_t index) {
   const LayerSpec& spec = layers[index];
   const std::string what = "KV layer " + std::to_string(index);
+  if (spec.place == Place::recurrent && spec.donor < 0)
+    return check_recurrent(spec.recurrent, what);
   if (spec.donor >= 0) {
     const auto donor = static_cast<size_t>(spec.donor);
-    if (donor >= layers.size() || layers[donor].donor >= 0)
+    if (donor >= layers.size() || layers[donor].donor >= 0 ||
+        layers[donor].place == Place::recurrent)
       return fail(ErrorCode::bad_file, what + ": donor", std::to_string(donor),
                   "a layer that owns its KV");
     return {};

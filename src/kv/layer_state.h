@@ -3,22 +3,30 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "kv/page_table.h"
 #include "kv/pool.h"
+#include "kv/recurrent.h"
 #include "kv/spec.h"
 
 namespace gyre::kv {
 
-enum class Part : uint8_t { plain, coded, anchor };
+enum class Part : uint8_t { plain, coded, anchor, recurrent };
+inline bool is_page(Part part) {
+  return part == Part::plain || part == Part::coded;
+}
 
 struct LayerState {
   LayerSpec spec;
   PageTable plain, coded;
   PageRef anchor, staged_anchor;
   bool anchor_fixed = false;
+  std::optional<RecurrentState> recurrent;
+  bool fresh_block = false;  // of `recurrent`: taken by the step under way
 
-  bool owns() const { return spec.donor < 0; }
+  // Owns pages: keys and values are its own.
+  bool owns() const { return spec.donor < 0 && spec.place != Place::recurrent; }
   // Queries from the row's start on read something else than the plain pages.
   bool has_code() const;
   bool anchored() const { return spec.layout.code.anchored; }

@@ -108,8 +108,7 @@ Status RecurrentState::begin(uint32_t tokens) {
   if (tokens == 0 || tokens > kMostTokens)
     return fail(ErrorCode::internal, "tokens of a round", std::to_string(tokens),
                 "1 to " + std::to_string(kMostTokens));
-  GYRE_ASSIGN(PageRef inputs,
-              pool_->allocate(size_t{tokens} * shape_.input_floats * sizeof(float)));
+  GYRE_ASSIGN(PageRef inputs, pool_->allocate(shape_.input_bytes(tokens)));
   if (!pending_) {
     GYRE_ASSIGN(pending_, make_block());
   }
@@ -196,6 +195,13 @@ uint32_t RecurrentState::reusable_length(uint32_t at_most) const {
   return best;
 }
 
+uint32_t RecurrentState::smallest_length(uint32_t at_least) const {
+  for (uint32_t i = 0; i < checkpoint_count_; ++i) {
+    if (checkpoints_[i].length >= at_least) return checkpoints_[i].length;
+  }
+  return length_;
+}
+
 Status RecurrentState::truncate(uint32_t length) {
   GYRE_TRY(expect_idle("truncate"));
   if (length > length_)
@@ -227,6 +233,21 @@ void RecurrentState::drop_checkpoints(uint32_t below) {
     checkpoints_[i - dead] = std::exchange(checkpoints_[i], {});
   for (uint32_t i = checkpoint_count_ - dead; i < checkpoint_count_; ++i) checkpoints_[i] = {};
   checkpoint_count_ -= dead;
+}
+
+void RecurrentState::drop_checkpoint(uint32_t length) {
+  for (uint32_t i = 0; i < checkpoint_count_; ++i) {
+    if (checkpoints_[i].length != length) continue;
+    for (uint32_t j = i + 1; j < checkpoint_count_; ++j)
+      checkpoints_[j - 1] = std::move(checkpoints_[j]);
+    checkpoints_[--checkpoint_count_] = {};
+    return;
+  }
+}
+
+void RecurrentState::drop_spare() {
+  pending_.reset();
+  advanced_ = 0;
 }
 
 void RecurrentState::reset() {
@@ -261,20 +282,25 @@ std::span<const std::byte> RecurrentState::image() const {
   return {committed_.data(), shape_.block_bytes()};
 }
 
-Status RecurrentState::restore(uint32_t length, std::span<const std::byte> image) {
+Status RecurrentState::restore_zeros(uint32_t length) {
   GYRE_TRY(expect_idle("restore"));
-  const size_t wanted = length == 0 ? 0 : shape_.block_bytes();
-  if (image.size() != wanted)
-    return fail(ErrorCode::bad_file, "recurrent state", std::to_string(image.size()) + " bytes",
-                std::to_string(wanted));
   PageRef block;
   if (length != 0) {
     GYRE_ASSIGN(block, make_block());
-    std::memcpy(block.data(), image.data(), image.size());
   }
   reset();
   committed_ = std::move(block);
   length_ = length;
+  return {};
+}
+
+Status RecurrentState::restore(uint32_t length, std::span<const std::byte> image) {
+  const size_t wanted = length == 0 ? 0 : shape_.block_bytes();
+  if (image.size() != wanted)
+    return fail(ErrorCode::bad_file, "recurrent state", std::to_string(image.size()) + " bytes",
+                std::to_string(wanted));
+  GYRE_TRY(restore_zeros(length));
+  if (length != 0) std::memcpy(committed_.data(), image.data(), image.size());
   return {};
 }
 
@@ -302,18 +328,12 @@ size_t RecurrentState::bytes() const {
     const std::byte* last = checkpoints_[checkpoint_count_ - 1].block.data();
     if (last == committed_.data() || last == before_round_.data()) total -= block;
   }
-  if (inputs_)
-    total += PagePool::page_cost(size_t{round_room_} * shape_.input_floats * sizeof(float));
+  if (inputs_) total += PagePool::page_cost(shape_.input_bytes(round_room_));
   return total;
 }
 
 size_t RecurrentState::projected_bytes() const {
   return pending_ ? 0 : PagePool::page_cost(shape_.block_bytes());
-}
-
-size_t RecurrentState::round_bytes(uint32_t tokens) const {
-  return 2 * PagePool::page_cost(shape_.block_bytes()) +
-         PagePool::page_cost(size_t{tokens} * shape_.input_floats * sizeof(float));
 }
 
 }  // namespace gyre::kv

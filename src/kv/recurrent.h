@@ -36,6 +36,10 @@ struct RecurrentShape {
   // A block: conv, zeros up to a cache line, matrix.
   size_t matrix_offset() const { return (conv_floats() * sizeof(float) + 63) / 64 * 64; }
   size_t block_bytes() const { return matrix_offset() + matrix_floats() * sizeof(float); }
+  // A round's: at most 2^16 tokens of 2^20 floats.
+  size_t input_bytes(uint32_t tokens) const {
+    return size_t{tokens} * input_floats * sizeof(float);
+  }
 };
 
 // Sizes in range: each at most 65536, a block below 2 GiB and not empty. Errors: bad_file.
@@ -68,6 +72,7 @@ class RecurrentState {
   Status reserve(uint32_t n);
   // The next token of the step. False: not finite; the row is then at its end.
   bool advance(const float* input, RecurrentMixer mixer);
+  uint32_t advanced() const { return advanced_; }  // tokens of the step under way
   // n = what was advanced, or 0: forgets the step. A part of a step needs a round.
   Status commit(uint32_t n);
 
@@ -85,24 +90,29 @@ class RecurrentState {
   Status truncate(uint32_t length);
   // The largest length <= at_most that truncate takes.
   uint32_t reusable_length(uint32_t at_most) const;
+  // The smallest length >= at_least that truncate takes; at_least <= the length.
+  uint32_t smallest_length(uint32_t at_least) const;
   void drop_checkpoints(uint32_t below);
-  void reset();  // forgets everything, also that it was poisoned
+  void drop_checkpoint(uint32_t length);  // the one of this length, if there is one
+  void reset();                           // forgets everything, also that it was poisoned
 
   // Shares the block and the checkpoints. Idle only; a step that is not committed is left out.
   Result<RecurrentState> clone() const;
 
+  bool shared() const { return committed_.holders() > 1; }
   // The committed block for a state file; empty at length 0.
   std::span<const std::byte> image() const;
-  // Becomes a state of `length` tokens with these bytes. Idle only.
+  // Becomes a state of `length` tokens with these bytes, or with zeros for the caller to fill
+  // through image(). Idle only.
   Status restore(uint32_t length, std::span<const std::byte> image);
+  Status restore_zeros(uint32_t length);
 
   bool same_bytes(const RecurrentState& other) const;  // shape, length, committed block
   uint64_t digest() const;                             // of the same
 
   size_t bytes() const;            // of the blocks held, as the pool counts them
   size_t projected_bytes() const;  // what reserve adds to that
-  // What begin(tokens), steps and resolve may add at most.
-  size_t round_bytes(uint32_t tokens) const;
+  void drop_spare();               // gives back what reserve took; not in a step
 
  private:
   enum class Phase : uint8_t { idle, open, poisoned };

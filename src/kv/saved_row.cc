@@ -14,6 +14,8 @@ StatePartKind kind_of(Part part) {
       return StatePartKind::plain_page;
     case Part::coded:
       return StatePartKind::coded_page;
+    case Part::recurrent:
+      return StatePartKind::recurrent;
     default:
       return StatePartKind::anchor;
   }
@@ -25,8 +27,7 @@ StateLabel label_of(const RowOwner& owner, const Sequence& row) {
 
 // The page that holds the last position, when it holds others behind it.
 bool is_tail(const StoredPart& part, uint32_t length) {
-  return part.part != Part::anchor && part.page == length / kPagePositions &&
-         length % kPagePositions != 0;
+  return is_page(part.part) && part.page == length / kPagePositions && length % kPagePositions != 0;
 }
 
 // Before anything is allocated: the pages of the layers that keep everything are in the file, so
@@ -38,7 +39,9 @@ Status check_pages(const StateFile& file, const Sequence& blank, bool coded) {
   for (const StatePart& part : file.parts()) {
     const std::string what = file.name() + ": " + std::string(state_part_name(part.kind)) + " " +
                              std::to_string(part.index) + " of layer " + std::to_string(part.layer);
-    if (part.layer >= blank.layers() || !blank.owns(part.layer))
+    if (part.layer >= blank.layers() ||
+        (part.kind == StatePartKind::recurrent ? blank.recurrent(part.layer) == nullptr
+                                               : !blank.owns(part.layer)))
       return fail(ErrorCode::bad_file, what, {}, "a layer that owns its state");
     if (part.kind != StatePartKind::plain_page && part.kind != StatePartKind::coded_page) continue;
     KvLayout layout = blank.spec(part.layer).layout;

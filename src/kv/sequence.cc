@@ -22,6 +22,9 @@ Result<Sequence> Sequence::make(PagePool& pool, const SequenceSpec& spec) {
   GYRE_ASSIGN(made.demand_, Array<PageDemand>::make(4 * count, "KV page sizes"));
   for (size_t i = 0; i < count; ++i) {
     made.layers_[i].spec = spec.layers[i];
+    if (spec.layers[i].donor < 0 && spec.layers[i].place == Place::recurrent) {
+      GYRE_ASSIGN(made.layers_[i].recurrent, RecurrentState::make(pool, spec.layers[i].recurrent));
+    }
     made.has_codes_ |= made.layers_[i].owns() && made.layers_[i].has_code();
   }
   made.pool_ = &pool;
@@ -49,6 +52,9 @@ Result<Sequence> Sequence::clone() const {
     GYRE_ASSIGN(to.coded, from.coded.share());
     to.anchor = from.anchor.share();
     to.anchor_fixed = from.anchor_fixed;
+    if (from.recurrent) {
+      GYRE_ASSIGN(to.recurrent, from.recurrent->clone());
+    }
   }
   made.pool_ = pool_;
   made.count_ = count_;
@@ -74,6 +80,7 @@ void Sequence::reset() {
     of.coded.clear();
     of.anchor.reset();
     of.anchor_fixed = false;
+    if (of.recurrent) of.recurrent->reset();
   }
   length_ = reserved_ = 0;
   const bool coded_at_once = has_codes_ && start_ == 0;
@@ -172,11 +179,22 @@ Status Sequence::can_commit(uint32_t n) const {
       return fail(ErrorCode::internal, "commit", std::to_string(length),
                   "the anchor of layer " + std::to_string(i));
   }
+  for (size_t i = 0; i < count_; ++i) {
+    if (const RecurrentState* state = recurrent(i);
+        state != nullptr && n != 0 && state->advanced() != n)
+      return fail(ErrorCode::internal, "commit", std::to_string(n),
+                  "the " + std::to_string(state->advanced()) + " tokens that layer " +
+                      std::to_string(i) + " advanced by");
+  }
   return {};
 }
 
 Status Sequence::commit(uint32_t n) {
   GYRE_TRY(can_commit(n));
+  for (size_t i = 0; i < count_; ++i) {
+    if (RecurrentState* state = recurrent(i); state != nullptr) GYRE_TRY(state->commit(n));
+  }
+  settle_blocks(n != 0 || round_ == Round::open);
   length_ += n;
   if (round_ == Round::idle) settle();
   return {};
@@ -190,7 +208,20 @@ uint32_t Sequence::minimum_reusable_length() const {
     if (!of.owns() || first == 0) continue;
     most = std::max(most, static_cast<uint32_t>(first * kPagePositions + of.spec.window - 1));
   }
+  for (size_t i = 0; i < count_; ++i) {
+    if (const RecurrentState* state = recurrent(i); state != nullptr)
+      return state->smallest_length(std::max(most, 1u));  // checkpoints are the same in all
+  }
   return most;
+}
+
+uint32_t Sequence::reusable_length(uint32_t at_most) const {
+  uint32_t length = std::min(at_most, length_);
+  for (size_t i = 0; i < count_; ++i) {
+    if (const RecurrentState* state = recurrent(i); state != nullptr)
+      length = std::min(length, state->reusable_length(length));
+  }
+  return length >= minimum_reusable_length() ? length : 0;
 }
 
 Status Sequence::truncate(uint32_t length) {
@@ -205,6 +236,13 @@ Status Sequence::truncate(uint32_t length) {
     return fail(ErrorCode::unsupported, "truncate", std::to_string(length),
                 "at least " + std::to_string(least) +
                     ": a window has moved on, or what is before was bf16");
+  if (const uint32_t nearest = reusable_length(length); nearest != length)
+    return fail(
+        ErrorCode::unsupported, "truncate", std::to_string(length),
+        "a checkpoint of the recurrent layers; the one before is at " + std::to_string(nearest));
+  for (size_t i = 0; i < count_; ++i) {
+    if (RecurrentState* state = recurrent(i); state != nullptr) GYRE_TRY(state->truncate(length));
+  }
   reserved_ = std::max(reserved_, length_);
   length_ = length;
   settle();

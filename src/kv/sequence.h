@@ -78,7 +78,15 @@ class Sequence {
   uint32_t max_positions() const { return max_positions_; }
   uint32_t start() const { return start_; }
   size_t layers() const { return count_; }
+  // Does the layer have pages of its own? Donor readers and recurrent layers have none.
   bool owns(size_t layer) const { return layers_[layer].owns(); }
+  // The state of a recurrent layer, to advance in a step once for each token; else null.
+  RecurrentState* recurrent(size_t layer) {
+    return layers_[layer].recurrent ? &*layers_[layer].recurrent : nullptr;
+  }
+  const RecurrentState* recurrent(size_t layer) const {
+    return layers_[layer].recurrent ? &*layers_[layer].recurrent : nullptr;
+  }
   const LayerSpec& spec(size_t layer) const { return layers_[layer].spec; }
 
   // Pages for positions [length, length + n) in every layer, copies of shared pages that will be
@@ -108,14 +116,22 @@ class Sequence {
   // What truncate takes besides 0: below it, a window has moved on or a past in bf16 is gone.
   // 0: anything.
   uint32_t minimum_reusable_length() const;
+  // The largest length <= at_most that truncate takes. Recurrent layers go back to checkpoints
+  // only.
+  uint32_t reusable_length(uint32_t at_most) const;
+  // Remembers the recurrent layers' states, so that truncate can return to this length.
+  Status checkpoint();
   void reset();  // forgets everything, a round or a poisoning too
 
   // May a round of a token and `drafts` more be opened now? Looks at the context and the budget.
   bool can_begin(uint32_t drafts) const;
   // Opens a round that writes at most drafts + 1 positions; takes all its pages.
   Status begin(uint32_t drafts);
-  // Closes it with the first `keep` of the positions that were committed in it.
-  Status resolve(uint32_t keep);
+  // Closes it with the first `keep` of the positions that were committed in it. Recurrent layers
+  // replay these where not all are kept.
+  using Replay = FunctionRef<bool(size_t layer, const RecurrentToken&)>;
+  Status resolve(uint32_t keep, Replay replay);
+  Status resolve(uint32_t keep);  // without recurrent layers, or keeping all
   Round round() const { return round_; }
   void poison() { round_ = Round::poisoned; }
 
@@ -179,6 +195,12 @@ class Sequence {
                    float* row) const;
   void erase_tails();
   void settle();
+  // Recurrent layers (sequence_recurrent.cc).
+  Status reserve_blocks(uint32_t n);
+  void settle_blocks(bool keep);
+  Status begin_recurrent(uint32_t tokens);
+  Status resolve_recurrent(uint32_t keep, const Replay* replay);
+  Status close(uint32_t keep, const Replay* replay);
   bool same_page(const Sequence& other, size_t layer, Part part, size_t page) const;
 
   PagePool* pool_ = nullptr;

@@ -112,12 +112,14 @@ Status Sequence::reserve(uint32_t n) {
   if (round_ == Round::open && wanted > round_limit_)
     return fail(ErrorCode::internal, "positions of a round", std::to_string(wanted - round_from_),
                 "at most " + std::to_string(round_limit_ - round_from_));
+  GYRE_TRY(reserve_blocks(n));
   if (wanted <= reserved_) return {};
   const auto target = static_cast<uint32_t>(wanted);
-  GYRE_TRY(prepare_scratch(target));
-  Status status = widen_tables(target);
+  Status status = prepare_scratch(target);
+  if (status.ok()) status = widen_tables(target);
   if (status.ok()) status = for_each_need(target, [this](const Need& need) { return stage(need); });
   if (!status.ok()) {
+    settle_blocks(false);
     discard();
     return status;
   }
@@ -129,8 +131,10 @@ Status Sequence::reserve(uint32_t n) {
 size_t Sequence::projected_bytes(uint32_t n) const {
   const uint64_t wanted = uint64_t{length_} + n;
   if (wanted > max_positions_) return std::numeric_limits<size_t>::max();
-  if (wanted <= reserved_) return 0;
   size_t total = 0;
+  for (size_t i = 0; i < count_ && n != 0; ++i)
+    total += layers_[i].recurrent ? layers_[i].recurrent->projected_bytes() : 0;
+  if (wanted <= reserved_) return total;
   (void)for_each_need(static_cast<uint32_t>(wanted), [&](const Need& need) -> Status {
     total += layers_[need.layer].part_cost(need.part, need.page);
     return {};

@@ -24,6 +24,12 @@ bool Sequence::can_begin(uint32_t drafts) const {
     ++at->count;
     return {};
   });
+  for (size_t i = 0; i < count_; ++i) {
+    if (!layers_[i].recurrent) continue;
+    const RecurrentShape& shape = layers_[i].spec.recurrent;
+    demand_[sizes++] = {shape.block_bytes(), 2};
+    demand_[sizes++] = {shape.input_bytes(drafts + 1), 1};
+  }
   return pool_->fits({demand_.data(), sizes});
 }
 
@@ -37,6 +43,7 @@ Status Sequence::begin(uint32_t drafts) {
     status = fail(ErrorCode::context_overflow, "drafts", std::to_string(drafts));
   } else {
     status = reserve(drafts + 1);
+    if (status.ok()) status = begin_recurrent(drafts + 1);
   }
   round_ = status.ok() ? Round::open : Round::poisoned;
   round_from_ = length_;
@@ -44,7 +51,15 @@ Status Sequence::begin(uint32_t drafts) {
   return status;
 }
 
+Status Sequence::resolve(uint32_t keep, Replay replay) {
+  return close(keep, &replay);
+}
+
 Status Sequence::resolve(uint32_t keep) {
+  return close(keep, nullptr);
+}
+
+Status Sequence::close(uint32_t keep, const Replay* replay) {
   GYRE_TRY(check_usable("resolve"));
   if (round_ != Round::open || keep > length_ - round_from_) {
     const bool open = round_ == Round::open;
@@ -52,6 +67,10 @@ Status Sequence::resolve(uint32_t keep) {
     return fail(ErrorCode::internal, "resolve", std::to_string(keep),
                 open ? "at most the round's " + std::to_string(length_ - round_from_) + " positions"
                      : "an open round");
+  }
+  if (Status status = resolve_recurrent(keep, replay); !status.ok()) {
+    poison();
+    return status;
   }
   round_ = Round::idle;
   length_ = round_from_ + keep;

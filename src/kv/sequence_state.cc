@@ -21,6 +21,12 @@ std::string code_name(const kernels::RowCode& code) {
 
 std::string layer_name(const LayerSpec& spec) {
   if (spec.donor >= 0) return "donor" + std::to_string(spec.donor);
+  if (spec.place == Place::recurrent) {
+    const RecurrentShape& shape = spec.recurrent;
+    return "recurrent/" + std::to_string(shape.taps) + "x" + std::to_string(shape.conv_dim) + "+" +
+           std::to_string(shape.heads) + "x" + std::to_string(shape.v_dim) + "x" +
+           std::to_string(shape.k_dim);
+  }
   const KvLayout& layout = spec.layout;
   return (spec.place == Place::full ? "full" : "sliding" + std::to_string(spec.window)) + "/" +
          std::to_string(layout.kv_heads) + "x" + std::to_string(layout.k_dim) + "+" +
@@ -32,7 +38,11 @@ std::string layer_name(const LayerSpec& spec) {
 
 size_t Sequence::bytes() const {
   size_t total = 0;
-  for_each_part([&](const StoredPart& part) { total += PagePool::page_cost(part.bytes.size()); });
+  for_each_part([&](const StoredPart& part) {
+    if (part.part != Part::recurrent) total += PagePool::page_cost(part.bytes.size());
+  });
+  for (size_t i = 0; i < count_; ++i)  // with spare blocks, snapshots and inputs of a round
+    total += layers_[i].recurrent ? layers_[i].recurrent->bytes() : 0;
   return total;
 }
 
@@ -61,6 +71,15 @@ std::string Sequence::signature() const {
 void Sequence::for_each_part(FunctionRef<void(const StoredPart&)> body) const {
   for (size_t i = 0; i < count_; ++i) {
     const LayerState& of = layers_[i];
+    if (of.recurrent && of.recurrent->length() != 0) {
+      const auto image = of.recurrent->image();
+      body({i,
+            Part::recurrent,
+            0,
+            {const_cast<std::byte*>(image.data()), image.size()},
+            of.recurrent->shared(),
+            {}});
+    }
     if (!of.owns()) continue;
     for (const Part part : {Part::plain, Part::coded}) {
       const PageTable& table = of.table(part);
@@ -98,6 +117,7 @@ Status Sequence::restore(uint32_t length, bool coded) {
   Status status;
   for (size_t i = 0; i < count_ && status.ok(); ++i) {
     LayerState& of = layers_[i];
+    if (of.recurrent) status = of.recurrent->restore_zeros(length);
     if (!of.owns()) continue;
     const Part part = codes && of.has_code() ? Part::coded : Part::plain;
     const size_t end = pages_for(length);
@@ -147,6 +167,7 @@ bool Sequence::same_bytes(const Sequence& other) const {
         if (!same_page(other, i, part, p)) return false;
     }
     if (bool{a.anchor} != bool{b.anchor}) return false;
+    if (a.recurrent && !a.recurrent->same_bytes(*b.recurrent)) return false;
     if (a.anchor &&
         std::memcmp(a.anchor.data(), b.anchor.data(), a.part_bytes(Part::anchor, 0)) != 0)
       return false;
@@ -166,7 +187,7 @@ uint64_t Sequence::digest() const {
     const uint64_t name[] = {part.layer, static_cast<uint64_t>(part.part), part.page};
     add(name, sizeof name);
     std::vector<std::byte> bytes(part.bytes.begin(), part.bytes.end());
-    if (dirty_tail_ && part.part != Part::anchor && part.page == length_ / kPagePositions)
+    if (dirty_tail_ && is_page(part.part) && part.page == length_ / kPagePositions)
       kernels::erase_positions(layers_[part.layer].layout(part.part, part.page), bytes.data(),
                                length_ % kPagePositions, kPagePositions);
     add(bytes.data(), bytes.size());

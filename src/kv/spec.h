@@ -5,6 +5,7 @@
 #include <span>
 
 #include "kernels/attention.h"
+#include "kv/recurrent.h"
 
 namespace gyre::kv {
 
@@ -14,8 +15,9 @@ using kernels::LayerCode;
 using kernels::Visible;
 
 enum class Place : uint8_t {
-  full,     // every position stays
-  sliding,  // a query at t sees t - window + 1 .. t; pages wholly behind that are released
+  full,       // every position stays
+  sliding,    // a query at t sees t - window + 1 .. t; pages wholly behind that are released
+  recurrent,  // a state, no positions (recurrent.h)
 };
 
 // Heads and dimensions may differ by layer. A place may hold one latent row: kv_heads = 1,
@@ -25,6 +27,7 @@ struct LayerSpec {
   uint32_t window = 0;  // >= 1 when sliding
   KvLayout layout;      // with the code that queries from the row's start on read
   int donor = -1;       // >= 0: reads that layer's place and owns nothing; place and layout are its
+  RecurrentShape recurrent{};  // of a recurrent place, which has no layout
 };
 
 // A row's layers and limits. Layers whose code is bf16 (or f32, the oracle's) know no start.
