@@ -13,10 +13,22 @@
 
 #include "kv/group.h"
 #include "kv/sequence_fixture.h"
+#include "kv/toy_mixer.h"
 
 namespace gyre::kv::testing {
 
 inline constexpr uint32_t kDim = 64, kQueryHeads = 2;
+
+inline constexpr ToyMixer kMixer{.heads = 1, .v_dim = 4, .k_dim = 5, .taps = 2};
+inline LayerSpec recurrent() {
+  LayerSpec spec;
+  spec.place = Place::recurrent;
+  spec.recurrent = kMixer.shape();
+  return spec;
+}
+inline constexpr auto replay_toy = [](size_t, size_t, const RecurrentToken& token) {
+  return kMixer.mix(token, nullptr);
+};
 
 // Threads, kernels and scratch for groups of toy rows.
 struct Workshop {
@@ -68,6 +80,24 @@ inline std::vector<uint64_t> run_step(Append& step, const KvGroup& group,
   std::vector<uint8_t> bad(n, 0);
   const size_t layers = group.row(0).layers();
   for (size_t layer = 0; layer < layers; ++layer) {
+    if (group.row(0).recurrent(layer) != nullptr) {
+      std::vector<float> inputs;
+      for (uint32_t id : ids) {
+        const auto input = kMixer.input(id + static_cast<uint32_t>(layer));
+        inputs.insert(inputs.end(), input.begin(), input.end());
+      }
+      EXPECT_TRUE(step.advance(
+          layer, inputs.data(),
+          [&](uint32_t t, const RecurrentToken& token) {
+            std::vector<float> result;
+            const bool finite = kMixer.mix(token, &result);
+            digests[t] =
+                XXH3_64bits_withSeed(result.data(), result.size() * sizeof(float), digests[t]);
+            return finite;
+          },
+          bad.data()));
+      continue;
+    }
     for (uint32_t t = 0; t < n; ++t) {
       const uint32_t position = step.position(t);
       toy_values(ids[t], layer, position, 0, kDim, &k[size_t{t} * kDim]);
