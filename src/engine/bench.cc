@@ -58,6 +58,7 @@ Result<double> measure_read(ThreadPool& pool) {
 
 Result<double> measure_prefill(Loaded& loaded, const BenchSettings& settings) {
   RunnerSettings runner_settings;
+  runner_settings.scheme = settings.scheme;
   runner_settings.max_tokens = std::min(settings.prompt, 512u);
   GYRE_ASSIGN(const std::unique_ptr<Runner> runner, Runner::make(loaded, runner_settings));
   const std::vector<TokenId> ids = some_ids(settings.prompt, runner->vocabulary());
@@ -80,6 +81,7 @@ Result<double> measure_prefill(Loaded& loaded, const BenchSettings& settings) {
 
 Result<double> measure_decode(Loaded& loaded, const BenchSettings& settings, uint32_t batch) {
   RunnerSettings runner_settings;
+  runner_settings.scheme = settings.scheme;
   runner_settings.max_tokens = std::max(batch, 16u);
   runner_settings.max_rows = batch;
   GYRE_ASSIGN(const std::unique_ptr<Runner> runner, Runner::make(loaded, runner_settings));

@@ -12,6 +12,7 @@ struct BenchSettings {
   uint32_t prompt = 512, generate = 128;
   std::vector<uint32_t> batches{1};
   uint32_t repeats = 3;
+  kv::KvScheme scheme;
 };
 
 struct BenchReport {

@@ -1,4 +1,4 @@
-// One prompt to text: prefill in chunks, then token by token.
+// One prompt to text: prefill in chunks, then token by token; and a saved row further on.
 #pragma once
 
 #include <functional>
@@ -30,5 +30,12 @@ struct Generation {
 
 Result<Generation> generate(Runner& runner, std::span<const TokenId> prompt,
                             const GenerateSettings& settings);
+
+// The same from any point of a request: `row` holds the first row.length() of `ids`, and the rest
+// is computed first. Both grow, so that a later call goes on as if there had been one; draws are
+// addressed by position, hence no token depends on where the calls part. A row that holds all of
+// `ids` had come to its end: nothing is drawn (finish "stop" or "context").
+Result<Generation> resume(Runner& runner, kv::Sequence& row, std::vector<TokenId>& ids,
+                          const GenerateSettings& settings);
 
 }  // namespace gyre::engine

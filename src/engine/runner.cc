@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "kv/scheme_places.h"
 #include "os/cpu.h"
 
 namespace gyre::engine {
@@ -15,12 +16,15 @@ Result<std::unique_ptr<Runner>> Runner::make(Loaded& loaded, const RunnerSetting
   if (runner->context_ > info.context)
     return fail(ErrorCode::usage, "context", std::to_string(runner->context_),
                 "at most the model's " + std::to_string(info.context));
+  runner->scheme_ = settings.scheme;
+  GYRE_ASSIGN(runner->places_, kv::apply_scheme(settings.scheme, loaded.model().places()));
   runner->pages_ = std::make_unique<kv::PagePool>(
       settings.kv_budget_bytes != 0 ? settings.kv_budget_bytes : os::available_memory_bytes());
   runner->pages_->set_placement_seed(settings.placement_seed);
-  GYRE_ASSIGN(nn::Step step,
-              nn::Step::make(loaded.backend(), loaded.model().shape(), settings.max_tokens,
-                             settings.max_rows, runner->context_));
+  nn::Backend backend = loaded.backend();
+  if (settings.attention != nullptr) backend.attention = settings.attention;
+  GYRE_ASSIGN(nn::Step step, nn::Step::make(backend, loaded.model().shape(), settings.max_tokens,
+                                            settings.max_rows, runner->context_));
   runner->step_ = std::make_unique<nn::Step>(std::move(step));
   runner->inputs_.resize(settings.max_rows);
   runner->spans_.resize(settings.max_rows);
@@ -33,7 +37,13 @@ Result<std::unique_ptr<Runner>> Runner::make(Loaded& loaded, const RunnerSetting
 }
 
 Result<kv::Sequence> Runner::open_row() {
-  return kv::Sequence::make(*pages_, {loaded_->model().places(), context_});
+  return kv::Sequence::make(*pages_, {places_, context_, kv::code_start(scheme_)});
+}
+
+Result<kv::Sequence> Runner::open_row(const kv::KvScheme& scheme) {
+  GYRE_ASSIGN(const std::vector<kv::LayerSpec> places,
+              kv::apply_scheme(scheme, loaded_->model().places()));
+  return kv::Sequence::make(*pages_, {places, context_, kv::code_start(scheme)});
 }
 
 Status Runner::step(std::span<const RowTokens> rows) {

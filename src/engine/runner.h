@@ -8,6 +8,7 @@
 
 #include "engine/loaded.h"
 #include "kv/pool.h"
+#include "kv/scheme.h"
 #include "kv/sequence.h"
 #include "nn/step.h"
 
@@ -21,6 +22,9 @@ struct RunnerSettings {
   uint32_t context = 0;          // positions of one row; 0: the model's own
   uint64_t placement_seed = 0;   // shuffles where KV pages lie; 0: in order (verify)
   uint64_t kv_budget_bytes = 0;  // 0: what the machine has
+  kv::KvScheme scheme;           // of open_row()'s rows
+  // Another instruction set's attention (verify); null: the model's own.
+  const kernels::AttentionOps* attention = nullptr;
 };
 
 struct RowTokens {
@@ -32,8 +36,10 @@ class Runner {
  public:
   static Result<std::unique_ptr<Runner>> make(Loaded& loaded, const RunnerSettings& settings);
 
-  // A new, empty row. It must not outlive the runner.
+  // A new, empty row, of the runner's scheme or of another: rows of all schemes may share a step.
+  // It must not outlive the runner. A scheme that the model cannot have is refused by name.
   Result<kv::Sequence> open_row();
+  Result<kv::Sequence> open_row(const kv::KvScheme& scheme);
 
   // One step: the rows' tokens continue their sequences. A row whose tokens do not fit its context
   // is a context_overflow error before anything is computed. After success the rows have grown.
@@ -53,6 +59,7 @@ class Runner {
   bool last_is_finite(size_t row) const { return last_not_finite_[row] == 0; }
 
   uint32_t context() const { return context_; }
+  const kv::KvScheme& scheme() const { return scheme_; }
   uint32_t vocabulary() const { return loaded_->model().info().vocabulary; }
   uint32_t max_tokens() const { return step_->max_tokens(); }
   size_t workspace_bytes() const;
@@ -62,6 +69,8 @@ class Runner {
  private:
   Loaded* loaded_ = nullptr;
   uint32_t context_ = 0;
+  kv::KvScheme scheme_;
+  std::vector<kv::LayerSpec> places_;  // with the scheme's codes
   std::unique_ptr<kv::PagePool> pages_;
   std::unique_ptr<nn::Step> step_;
   std::vector<nn::RowInput> inputs_;

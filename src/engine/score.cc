@@ -19,6 +19,14 @@ constexpr uint32_t kLogitRows = 16;
 Digest::Digest() : state_(XXH3_createState()) {
   XXH3_128bits_reset_withSeed(static_cast<XXH3_state_t*>(state_), kContractVersion);
 }
+Digest::Digest(const Digest& other) : Digest() {
+  *this = other;
+}
+Digest& Digest::operator=(const Digest& other) {
+  XXH3_copyState(static_cast<XXH3_state_t*>(state_),
+                 static_cast<const XXH3_state_t*>(other.state_));
+  return *this;
+}
 Digest::~Digest() {
   XXH3_freeState(static_cast<XXH3_state_t*>(state_));
 }
