@@ -256,7 +256,8 @@ def main():
     text = report.markdown(results)
     quotable = results["whole"] and not disturbed
     out = args.out or ROOT / ("docs/numbers.md" if quotable else "build/numbers.md")
-    out.write_text(text)
+    section = report.quality_section(ROOT / "docs/numbers.md")  # of another script
+    out.write_text(text + ("\n" + section if section else ""))
     (ROOT / "build/numbers.json").write_text(json.dumps(results, indent=1))
     print(text)
     progress(f"written to {out}")

@@ -36,6 +36,17 @@ def output(*command, cwd=None):
     return subprocess.run(command, capture_output=True, text=True, cwd=cwd).stdout.strip()
 
 
+QUALITY_BEGIN, QUALITY_END = "<!-- quality:begin -->", "<!-- quality:end -->"
+
+
+def quality_section(path):
+    """What bench/quality.py wrote into a numbers file, markers and all; empty if nothing."""
+    text = path.read_text() if path.exists() else ""
+    if QUALITY_BEGIN not in text or QUALITY_END not in text:
+        return ""
+    return text[text.index(QUALITY_BEGIN) : text.index(QUALITY_END) + len(QUALITY_END)] + "\n"
+
+
 def commit(root):
     changed = output("git", "status", "--porcelain", "-uno", "--", "src", "bench", cwd=root)
     return output("git", "rev-parse", "--short=12", "HEAD", cwd=root) + (" with changes" if changed else "")

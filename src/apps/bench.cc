@@ -21,6 +21,7 @@ Result<int> run_bench(const Arguments& arguments) {
   GYRE_TRY(flags.parse(arguments));
   if (flags.wants_help()) return std::fputs(flags.help().c_str(), stdout), 0;
   engine::BenchSettings settings;
+  GYRE_ASSIGN(settings.scheme, model.scheme());
   settings.prompt = static_cast<uint32_t>(prompt);
   settings.generate = static_cast<uint32_t>(generate);
   settings.repeats = static_cast<uint32_t>(repeats);
@@ -37,6 +38,7 @@ Result<int> run_bench(const Arguments& arguments) {
     for (const auto& [batch, speed] : report.decode_tokens_per_s)
       decode[std::to_string(batch)] = speed;
     print_json({{"isa", isa},
+                {"scheme", settings.scheme.cache_key()},
                 {"threads", loaded->pool().size()},
                 {"load_ms", loaded->load_ms()},
                 {"prefill_tokens_per_s", report.prefill_tokens_per_s},
@@ -45,9 +47,9 @@ Result<int> run_bench(const Arguments& arguments) {
                 {"measured_read_gb_per_s", report.measured_read_gb_per_s}});
     return 0;
   }
-  std::printf("%s, %d threads, load %.0f ms\nprefill %lld: %.0f tokens/s\n", isa.c_str(),
-              loaded->pool().size(), loaded->load_ms(), static_cast<long long>(prompt),
-              report.prefill_tokens_per_s);
+  std::printf("%s, %d threads, %s, load %.0f ms\nprefill %lld: %.0f tokens/s\n", isa.c_str(),
+              loaded->pool().size(), settings.scheme.cache_key().c_str(), loaded->load_ms(),
+              static_cast<long long>(prompt), report.prefill_tokens_per_s);
   for (const auto& [batch, speed] : report.decode_tokens_per_s)
     std::printf("decode %lld, batch %u: %.1f tokens/s\n", static_cast<long long>(generate), batch,
                 speed);

@@ -17,14 +17,14 @@ void ModelFlags::add_to(Flags& flags) {
       .integer("--threads", &threads, 1, ThreadPool::kMaxThreads,
                "threads (default: cores, affinity and quota allow)")
       .text("--isa", &isa, "instruction set: scalar, avx2, avx512, ... (default: GYRE_ISA or best)")
-      .text("--kv", &kv, "KV scheme (bf16)")
+      .text("--kv", &kv,
+            "KV scheme: bf16, kv8, kv4-g32, turbo-k8v4, anchor-k4v4, config, ... (bf16)")
       .text("--pack-cache", &pack_cache, "folder that keeps packed weights for the next load")
       .toggle("--json", &json, "one JSON object on stdout");
 }
 
 Result<engine::LoadSettings> ModelFlags::settings() const {
   if (model.empty()) return fail(ErrorCode::usage, "--model", "nothing", "a model file");
-  if (kv != "bf16") return fail(ErrorCode::usage, "--kv", kv, "bf16");
   engine::LoadSettings settings;
   settings.path = model;
   settings.threads = static_cast<int>(threads);
@@ -36,6 +36,18 @@ Result<engine::LoadSettings> ModelFlags::settings() const {
   settings.pack_cache = pack_cache;
   settings.oracle = oracle;
   return settings;
+}
+
+Result<kv::KvScheme> ModelFlags::scheme_of(const char* flag, const std::string& key) const {
+  std::vector<kv::KvConfigEntry> config;
+  if (key.starts_with("config")) {
+    const size_t slash = model.rfind('/');
+    const std::string folder = slash == std::string::npos ? "" : model.substr(0, slash + 1);
+    GYRE_ASSIGN(config, kv::read_kv_config(folder + "kv_config.json"));
+  }
+  auto scheme = kv::KvScheme::parse(key, &config);
+  if (!scheme) return Error{scheme.error().code, std::string(flag) + ": " + scheme.error().text};
+  return scheme;
 }
 
 Result<std::unique_ptr<engine::Loaded>> load(const ModelFlags& flags) {

@@ -8,6 +8,7 @@
 #include "apps/flags.h"
 #include "engine/loaded.h"
 #include "engine/runner.h"
+#include "kv/scheme.h"
 
 namespace gyre::apps {
 
@@ -21,6 +22,10 @@ struct ModelFlags {
   void add_to(Flags& flags);
   // Settings for Loaded::open, with GYRE_ISA where --isa is not given; checks the flags.
   Result<engine::LoadSettings> settings() const;
+  // What --kv names; `config` reads the kv_config.json beside the model. Whether the model can have
+  // it is checked where a row's places are known.
+  Result<kv::KvScheme> scheme() const { return scheme_of("--kv", kv); }
+  Result<kv::KvScheme> scheme_of(const char* flag, const std::string& key) const;
 };
 
 Result<std::unique_ptr<engine::Loaded>> load(const ModelFlags& flags);

@@ -1,10 +1,12 @@
-// gyre score: teacher forcing, with the digest of every logit's bits.
+// gyre score: teacher forcing, with the digest of every logit's bits; or two KV schemes beside each
+// other.
 
 #include <cstdio>
 #include <fstream>
 
 #include "apps/commands.h"
 #include "apps/common.h"
+#include "engine/compare.h"
 #include "engine/score.h"
 
 namespace gyre::apps {
@@ -12,7 +14,7 @@ namespace {
 
 struct ScoreFlags {
   ModelFlags model;
-  std::string text, file, ids, logits, logit_rows;
+  std::string text, file, ids, logits, logit_rows, against;
   int64_t chunk = 512, context = 0, limit = 0;
 };
 
@@ -36,6 +38,59 @@ Result<std::vector<int32_t>> input_ids(ScoreFlags& f, const Flags& flags, engine
   return ids;
 }
 
+Json distance_json(const engine::SchemeDistance& d) {
+  return {{"from", d.from},
+          {"to", d.to},
+          {"perplexity", d.perplexity},
+          {"against_perplexity", d.against_perplexity},
+          {"kl", d.kl},
+          {"same_top", d.same_top}};
+}
+
+// --against: what the scheme costs beside another one.
+Result<int> compare(const ScoreFlags& f, engine::Loaded& loaded, const std::vector<int32_t>& ids,
+                    const kv::KvScheme& scheme) {
+  GYRE_ASSIGN(const kv::KvScheme against, f.model.scheme_of("--against", f.against));
+  engine::RunnerSettings runner_settings;
+  runner_settings.context = static_cast<uint32_t>(f.context);
+  runner_settings.scheme = scheme;
+  runner_settings.max_rows = 2;
+  runner_settings.max_tokens =
+      2 * static_cast<uint32_t>(
+              std::max<size_t>(8, std::min<size_t>(ids.size(), static_cast<size_t>(f.chunk))));
+  GYRE_ASSIGN(const std::unique_ptr<engine::Runner> runner,
+              engine::Runner::make(loaded, runner_settings));
+  Progress bar("comparing");
+  engine::CompareSettings settings;
+  settings.chunk = static_cast<uint32_t>(f.chunk);
+  settings.progress = [&](uint32_t done, uint32_t total) { bar.show(done, total); };
+  const double start = engine::now_seconds();
+  GYRE_ASSIGN(const engine::SchemeComparison out,
+              engine::compare_schemes(*runner, ids, scheme, against, settings));
+  if (f.model.json) {
+    Json depths = Json::array();
+    for (const engine::SchemeDistance& depth : out.depths) depths.push_back(distance_json(depth));
+    Json json = {{"model", f.model.model},
+                 {"scheme", scheme.cache_key()},
+                 {"against", against.cache_key()},
+                 {"tokens", ids.size()}};
+    json.update(distance_json(out.all));
+    json["depths"] = depths;
+    json["seconds"] = engine::now_seconds() - start;
+    print_json(json);
+    return 0;
+  }
+  std::printf("%s against %s\n%13s  %10s  %10s  %9s  %s\n", scheme.cache_key().c_str(),
+              against.cache_key().c_str(), "positions", "perplexity", "against", "kl", "same top");
+  const auto show = [](const engine::SchemeDistance& d) {
+    std::printf("%6u -%6u  %10.4f  %10.4f  %9.6f  %6.2f %%\n", d.from, d.to, d.perplexity,
+                d.against_perplexity, d.kl, d.same_top * 100);
+  };
+  for (const engine::SchemeDistance& depth : out.depths) show(depth);
+  show(out.all);
+  return 0;
+}
+
 }  // namespace
 
 Result<int> run_score(const Arguments& arguments) {
@@ -48,16 +103,22 @@ Result<int> run_score(const Arguments& arguments) {
       .integer("--limit", &f.limit, 1, 1 << 30, "only the first tokens")
       .integer("--chunk", &f.chunk, 1, 65536, "tokens of one step (512); bits don't depend on it")
       .integer("-c,--ctx", &f.context, 1, 1 << 30, "positions of the context (the model's)")
+      .text("--against", &f.against, "a KV scheme: perplexity and divergence of --kv beside it")
       .text("--logits", &f.logits, "write the logits to a file: f32, [position][vocabulary]")
       .text("--logit-rows", &f.logit_rows, "positions a:b of --logits")
       .toggle("--oracle", &f.model.oracle,
               "f32 activations, weights and KV (slow; for comparisons)");
   GYRE_TRY(flags.parse(arguments));
   if (flags.wants_help()) return std::fputs(flags.help().c_str(), stdout), 0;
+  if (!f.against.empty() && !f.logits.empty())
+    return fail(ErrorCode::usage, "--logits", f.logits, "nothing beside --against");
+  engine::RunnerSettings runner_settings;
+  GYRE_ASSIGN(runner_settings.scheme, f.model.scheme());
+  if (!f.against.empty()) GYRE_TRY(f.model.scheme_of("--against", f.against));
   GYRE_ASSIGN(const std::unique_ptr<engine::Loaded> loaded, load(f.model));
   GYRE_ASSIGN(const std::vector<int32_t> ids, input_ids(f, flags, *loaded));
+  if (!f.against.empty()) return compare(f, *loaded, ids, runner_settings.scheme);
 
-  engine::RunnerSettings runner_settings;
   runner_settings.context = static_cast<uint32_t>(f.context);
   runner_settings.max_tokens =
       static_cast<uint32_t>(std::max<size_t>(16, std::min<size_t>(ids.size(), f.chunk)));
@@ -93,12 +154,13 @@ Result<int> run_score(const Arguments& arguments) {
                 {"ids", ids},
                 {"logprobs", score.logprobs},
                 {"perplexity", score.perplexity},
+                {"scheme", runner->scheme().cache_key()},
                 {"digest", score.digest},
                 {"tokens", ids.size()},
                 {"seconds", seconds}});
   } else {
-    std::printf("tokens %zu\nperplexity %.4f\ndigest %s\n", ids.size(), score.perplexity,
-                score.digest.c_str());
+    std::printf("tokens %zu\nperplexity %.4f\nscheme %s\ndigest %s\n", ids.size(), score.perplexity,
+                runner->scheme().cache_key().c_str(), score.digest.c_str());
   }
   return 0;
 }

@@ -17,6 +17,9 @@ Result<int> run_verify(const Arguments& arguments) {
   GYRE_TRY(flags.parse(arguments));
   if (flags.wants_help()) return std::fputs(flags.help().c_str(), stdout), 0;
   GYRE_ASSIGN(settings.load, model.settings());
+  if (flags.was_given("--kv")) {
+    GYRE_ASSIGN(settings.scheme, model.scheme());
+  }
   settings.progress = [](const std::string& axis, const std::string& text) {
     std::fprintf(stderr, "%-12s %s\n", axis.c_str(), text.c_str());
   };
@@ -29,13 +32,20 @@ Result<int> run_verify(const Arguments& arguments) {
                     {"equal", axis.equal},
                     {"evidence", axis.evidence}});
   if (model.json) {
+    Json digests = Json::object(), refused = Json::object();
+    for (const auto& [scheme, digest] : report.digests) digests[scheme] = digest;
+    for (const auto& [scheme, why] : report.refused) refused[scheme] = why;
     print_json({{"model", report.model},
-                {"digest", {{report.scheme, report.digest}}},
+                {"digest", digests},
+                {"refused", refused},
                 {"positions", report.positions},
                 {"axes", axes}});
   } else {
-    std::printf("%s: %u positions, %s digest %s\n", report.model.c_str(), report.positions,
-                report.scheme.c_str(), report.digest.c_str());
+    std::printf("%s: %u positions\n", report.model.c_str(), report.positions);
+    for (const auto& [scheme, digest] : report.digests)
+      std::printf("%-20s %s\n", scheme.c_str(), digest.c_str());
+    for (const auto& [scheme, why] : report.refused)
+      std::printf("%-20s refused: %s\n", scheme.c_str(), why.c_str());
     for (const engine::VerifyAxis& axis : report.axes)
       std::printf("%-12s %2u cases %-14s %s\n", axis.name.c_str(), axis.cases,
                   axis.exercised ? "exercised" : "NOT EXERCISED",
