@@ -4,7 +4,7 @@
 packages_of() {
   case $1 in
     build)
-      echo g++ cmake ninja-build ccache git python3 libgtest-dev libgmock-dev libpcre2-dev libutf8proc-dev libxxhash-dev nlohmann-json3-dev
+      echo g++ cmake ninja-build ccache git python3 libgtest-dev libgmock-dev libxxhash-dev nlohmann-json3-dev
       ;;
     python) echo python3 python3-venv ;;
     format) echo clang-format-14 clang-tidy-14 git python3 ;;
@@ -92,7 +92,7 @@ make_arm64_libraries() {
     -o APT::Sandbox::User="$(id -un)" -o Acquire::Retries=2)
   apt-get "${options[@]}" update
   (cd "$dir/debs" && apt-get "${options[@]}" download \
-    libpcre2-dev libutf8proc-dev libgtest-dev libgmock-dev googletest)
+    libgtest-dev libgmock-dev googletest)
   local deb
   for deb in "$dir"/debs/*.deb; do dpkg-deb -x "$deb" "$dir"; done
   rm -rf "$dir/apt" "$dir/debs"
