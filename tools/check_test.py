@@ -1,10 +1,13 @@
 """Unit tests of the checks: python3 -m unittest discover -s tools -p '*_test.py'."""
 
+import pathlib
+import tempfile
 import unittest
 
 import check_kv_names
 import check_rooms
 import check_sizes
+import check_tidy
 import check_tree
 
 TABLE = """
@@ -128,6 +131,54 @@ class KvNames(unittest.TestCase):
         self.assertEqual(self.problems(good), [])
         self.assertEqual(len(self.problems(good, items=15)), 1)
         self.assertEqual(len(self.problems(good.replace("`Suite.Name`", ""))), 1)
+
+
+class Tidy(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.root = pathlib.Path(folder.name)
+        self.write("src/a/one.cc", '#include "a/one.h"\n#include <vector>\n')
+        self.write("src/a/one.h", '  #  include "a/deep.inl"\n#include "a/one.h"\n')
+        self.write("src/a/deep.inl", "int x;\n")
+        self.write("src/a/other.h", "int y;\n")
+
+    def write(self, path, text):
+        (self.root / path).parent.mkdir(parents=True, exist_ok=True)
+        (self.root / path).write_text(text)
+
+    def entry(self, path="src/a/one.cc", flags="-O2"):
+        return {"file": str(self.root / path), "directory": str(self.root / "build"),
+                "command": f"c++ -I{self.root}/src {flags} -c {self.root}/{path}"}
+
+    def key(self, entry=None, common=b"14"):
+        return check_tidy.key_of(entry or self.entry(), self.root, common, {})
+
+    def test_headers_of_headers_are_found(self):
+        found = check_tidy.included(self.root / "src/a/one.cc", self.root / "src", {})
+        self.assertEqual({p.name for p in found}, {"one.cc", "one.h", "deep.inl"})
+
+    def test_the_key_follows_what_matters_and_nothing_else(self):
+        before = self.key()
+        self.write("src/a/other.h", "int z;\n")
+        self.assertEqual(self.key(), before)
+        self.assertNotEqual(self.key(self.entry(flags="-O3")), before)
+        self.assertNotEqual(self.key(common=b"15"), before)
+        self.write("src/a/deep.inl", "int w;\n")
+        self.assertNotEqual(self.key(), before)
+
+    def test_clones_share_keys(self):
+        first, first_root = self.key(), self.root
+        self.setUp()
+        self.assertNotEqual(self.root, first_root)
+        self.assertEqual(self.key(), first)
+
+    def test_one_entry_a_source_and_no_unit_test(self):
+        entries = [self.entry("src/a/one.cc", f"-DGYRE_TARGET={t} -g") for t in ("avx2", "avx512vnni", "avx512", "avxvnni")]
+        entries += [self.entry("src/a/one_test.cc"), self.entry("src/a/two.cc")]
+        entries += [dict(self.entry(), file="/usr/src/outside.cc")]
+        chosen = check_tidy.choose_entries(entries, self.root)
+        self.assertEqual(chosen, [entries[2], entries[5]])
 
 
 if __name__ == "__main__":

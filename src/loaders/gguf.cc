@@ -116,16 +116,16 @@ Result<std::unique_ptr<WeightSource>> open_parts(LoadedPart asked, const PartNam
   auto source = std::make_unique<GgufSource>();
   Split split = asked.split;
   for (uint64_t i = 1; i <= name.count; ++i) {
-    LoadedPart loaded;
-    if (i == name.number) {
-      loaded = std::move(asked);
-    } else {
-      GYRE_ASSIGN(loaded, load_part(name.path_of(i)));
+    LoadedPart other;
+    LoadedPart* part = &asked;
+    if (i != name.number) {
+      GYRE_ASSIGN(other, load_part(name.path_of(i)));
+      part = &other;
     }
     PartName own = name;
     own.number = i;
-    GYRE_TRY(check_name(loaded.split, own, loaded.path));
-    GYRE_TRY(add_part(source.get(), std::move(loaded)));
+    GYRE_TRY(check_name(part->split, own, part->path));
+    GYRE_TRY(add_part(source.get(), std::move(*part)));
   }
   GYRE_TRY(source->finish());
   GYRE_TRY(check_tensor_count(*source, split, asked_path));

@@ -1,5 +1,8 @@
 #include "loaders/weight_source.h"
 
+#include <optional>
+#include <utility>
+
 #include "loaders/gguf.h"
 
 namespace gyre::loaders {
@@ -26,11 +29,11 @@ Error wrong_type(std::string_view key, const MetaValue& value, const char* expec
 
 // The value of type T behind a key; a missing key is an error unless there is a fallback.
 template <class T>
-Result<T> get(const WeightSource& source, std::string_view key, const T* fallback,
+Result<T> get(const WeightSource& source, std::string_view key, std::optional<T> fallback,
               const char* expected) {
   const MetaValue* value = source.meta(key);
   if (value == nullptr) {
-    if (fallback != nullptr) return T(*fallback);
+    if (fallback) return std::move(*fallback);
     return fail(ErrorCode::not_found, field(key), "missing", expected);
   }
   if (const T* wanted = std::get_if<T>(value)) return T(*wanted);
@@ -66,28 +69,28 @@ std::string describe(const MetaValue& value) {
 }
 
 Result<uint64_t> WeightSource::get_u64(std::string_view key) const {
-  return get<uint64_t>(*this, key, nullptr, kU64);
+  return get<uint64_t>(*this, key, {}, kU64);
 }
 Result<double> WeightSource::get_f64(std::string_view key) const {
-  return get<double>(*this, key, nullptr, kF64);
+  return get<double>(*this, key, {}, kF64);
 }
 Result<std::string> WeightSource::get_string(std::string_view key) const {
-  return get<std::string>(*this, key, nullptr, kString);
+  return get<std::string>(*this, key, {}, kString);
 }
 Result<bool> WeightSource::get_bool(std::string_view key) const {
-  return get<bool>(*this, key, nullptr, kBool);
+  return get<bool>(*this, key, {}, kBool);
 }
 Result<uint64_t> WeightSource::get_u64_or(std::string_view key, uint64_t fallback) const {
-  return get<uint64_t>(*this, key, &fallback, kU64);
+  return get<uint64_t>(*this, key, fallback, kU64);
 }
 Result<double> WeightSource::get_f64_or(std::string_view key, double fallback) const {
-  return get<double>(*this, key, &fallback, kF64);
+  return get<double>(*this, key, fallback, kF64);
 }
 Result<std::string> WeightSource::get_string_or(std::string_view key, std::string fallback) const {
-  return get<std::string>(*this, key, &fallback, kString);
+  return get<std::string>(*this, key, std::move(fallback), kString);
 }
 Result<bool> WeightSource::get_bool_or(std::string_view key, bool fallback) const {
-  return get<bool>(*this, key, &fallback, kBool);
+  return get<bool>(*this, key, fallback, kBool);
 }
 
 Result<std::unique_ptr<WeightSource>> open_weights(const std::string& path) {
