@@ -68,7 +68,10 @@ make_venv() {
   .venv/bin/python -c 'import pip' 2>/dev/null && [ -x .venv/bin/pip ] && return
   say "setup: making .venv"
   rm -rf .venv
-  /usr/bin/python3 -m venv .venv
+  /usr/bin/python3 -m venv --without-pip .venv
+  # As venv would do it, which hides why it failed.
+  local log
+  log=$(.venv/bin/python -m ensurepip --upgrade --default-pip 2>&1) || { echo "$log" >&2; die "setup: .venv: pip could not be installed"; }
 }
 
 install_oracle() {
