@@ -139,7 +139,8 @@ class Tidy(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.root = pathlib.Path(folder.name)
         self.write("src/a/one.cc", '#include "a/one.h"\n#include <vector>\n')
-        self.write("src/a/one.h", '  #  include "a/deep.inl"\n#include "a/one.h"\n')
+        self.write("src/a/one.h", '  #  include "a/deep.inl"\n#include "b/two.h"\n#include "a/one.h"\n')
+        self.write("tests/b/two.h", "")
         self.write("src/a/deep.inl", "int x;\n")
         self.write("src/a/other.h", "int y;\n")
 
@@ -155,8 +156,8 @@ class Tidy(unittest.TestCase):
         return check_tidy.key_of(entry or self.entry(), self.root, common, {})
 
     def test_headers_of_headers_are_found(self):
-        found = check_tidy.included(self.root / "src/a/one.cc", self.root / "src", {})
-        self.assertEqual({p.name for p in found}, {"one.cc", "one.h", "deep.inl"})
+        found = check_tidy.included(self.root / "src/a/one.cc", self.root, {})
+        self.assertEqual({p.name for p in found}, {"one.cc", "one.h", "two.h", "deep.inl"})
 
     def test_the_key_follows_what_matters_and_nothing_else(self):
         before = self.key()

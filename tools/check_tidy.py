@@ -28,8 +28,8 @@ REMEMBERED = 20_000  # hashes; a whole tree takes some 150
 INCLUDE = re.compile(rb'^\s*#\s*include\s+"([^"]+)"', re.M)
 
 
-def included(path, source, known):
-    """The files of this tree that `path` includes, itself among them. Quoted includes start at `source`."""
+def included(path, root, known):
+    """The files of this tree that `path` includes, itself among them. Quoted includes start at src/ or tests/."""
     found, todo = set(), [path]
     while todo:
         here = todo.pop()
@@ -38,7 +38,7 @@ def included(path, source, known):
         found.add(here)
         if here not in known:
             text = here.read_bytes()
-            names = [source / name.decode() for name in INCLUDE.findall(text)]
+            names = [root / base / name.decode() for name in INCLUDE.findall(text) for base in ("src", "tests")]
             known[here] = hashlib.sha256(text).digest(), [p for p in names if p.is_file()]
         todo.extend(known[here][1])
     return found
@@ -51,7 +51,7 @@ def key_of(entry, root, common, known):
     for name in (entry["directory"], str(root)):
         command = command.replace(name, "")
     digest.update(command.encode())
-    for path in sorted(included(pathlib.Path(entry["file"]), root / "src", known)):
+    for path in sorted(included(pathlib.Path(entry["file"]), root, known)):
         digest.update(str(path.relative_to(root)).encode() + known[path][0])
     return digest.hexdigest()
 

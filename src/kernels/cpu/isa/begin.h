@@ -34,9 +34,9 @@
 //   lane's 4 bytes     scale_bytes(B, I n): each byte times n, which is in both halves of its lane;
 //   products fit a byte     as_bytes(I) as_int(B): the same bits     prefetch(p) prefetch_l2(p)
 //   even_lanes odd_lanes(F): lanes 2i and 2i + 1 both become lane 2i (2i + 1)
-//   swap_lanes<n>(F): lane i becomes lane i ^ n     repeat<bytes>(p): 8, 16 or 32 bytes, over and over
-//   look_up_pairs<bits>(table, I): both halves of each lane, below 2^bits, become table values; fast
-//   where kLooksUpWords. The table has 32 entries at least, and 2 readable bytes after it
+//   swap_lanes<n>(F): lane i becomes lane i ^ n     repeat<bytes>(p): 8, 16 or 32 bytes, repeated
+//   look_up_pairs<bits>(table, I): both halves of each lane, below 2^bits, become table values;
+//   fast where kLooksUpWords. The table has 32 entries at least, and 2 readable bytes after it
 // dot4 takes codes up to 127; dot4_wide takes codes up to 255, as code - 128 where kSignedBytes.
 #pragma once
 
