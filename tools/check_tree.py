@@ -58,6 +58,7 @@ def main():
                             capture_output=True, check=True).stdout.decode().split("\0")
     paths = [p for p in sorted(set(listed)) if p and (ROOT / p).is_file()]
     problems = [problem for p in paths for problem in check_file(p, (ROOT / p).read_bytes())]
+    problems += [f"{p}: a link, expected none in the tree" for p in listed if p and (ROOT / p).is_symlink()]
     for problem in problems:
         print(f"check_tree: {problem}")
     print(f"check_tree: {len(paths)} files, {len(problems)} problems")
