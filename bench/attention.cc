@@ -1,6 +1,7 @@
 // attention_bench: attention over pages of each code, beside the machine's limits and beside bf16.
 //
-//   attention_bench [--isa NAME] [--threads N] [--code NAME] [--megabytes N] [--json]
+//   attention_bench [--isa NAME] [--threads N] [--code NAME] [--what NAME] [--dim N]
+//                   [--megabytes N] [--json]
 //
 // For each code the answers are compared with the reference first (memcmp). Then, in one run whose
 // turns go round the codes, so that a slow moment of the machine hits all of them:
@@ -8,6 +9,7 @@
 //            the speed against bf16 at the same length
 //   prefill  512 queries that end at a position, and the storing of their keys and values: GMAC/s,
 //            share of the f32 fma peak, and the time against bf16
+//   store    writing one token's K and V: tokens a second, and the speed against bf16
 //   scores   what 128 more dimensions of K cost at 4096 positions, as a share of the int8 peak
 // The best of several turns. One thread is timed by its own processor time, several by the clock.
 #include <time.h>
@@ -32,8 +34,9 @@ namespace gyre::kernels {
 namespace {
 
 struct Options {
-  std::string isa, code;
+  std::string isa, code, what;
   int threads = 1;
+  uint32_t dim = 0;  // 0: all
   size_t megabytes = 768;
   bool json = false;
 };
@@ -248,14 +251,24 @@ class Bench {
                  isa_name(isa_).data(), options_.threads, peaks_.fma * 1e-9, peaks_.int8 * 1e-9,
                  rate_ * 1e-9);
     for (const Heads& heads : kHeads) {
-      for (uint32_t positions : {4096u, 16384u, 32768u}) decode(heads, positions);
-      for (uint32_t positions : {1024u, 4096u, 8192u}) prefill(heads, positions);
+      if (options_.dim != 0 && options_.dim != heads.dim) continue;
+      if (wanted("decode")) {
+        for (uint32_t positions : {4096u, 16384u, 32768u}) decode(heads, positions);
+      }
+      if (wanted("prefill")) {
+        for (uint32_t positions : {1024u, 4096u, 8192u}) prefill(heads, positions);
+      }
     }
-    if (peaks_.int8 != 0) scores();
+    for (const Heads& heads : kHeads) {
+      if (wanted("store") && (options_.dim == 0 || options_.dim == heads.dim)) store(heads);
+    }
+    if (wanted("scores") && peaks_.int8 != 0) scores();
     return 0;
   }
 
  private:
+  bool wanted(const char* what) const { return options_.what.empty() || options_.what == what; }
+
   // Answers first, of every code.
   bool equal() {
     uint32_t seed = 1;
@@ -321,6 +334,13 @@ class Bench {
       print("prefill", heads, positions, i, macs * 1e-9, "gmac_per_s",
             peaks_.fma != 0 ? macs / peaks_.fma : 0, best[0] / best[i]);
     }
+  }
+
+  void store(const Heads& heads) {
+    auto all = settings(heads, heads.dim, heads.dim, 1024, 512);
+    const auto best = turns(all, 5, [&](Setting& s) { s.store(ops_, pool_); });
+    for (size_t i = 0; i < all.size(); ++i)
+      print("store", heads, 1024, i, 512 / best[i], "tokens_per_s", 0, best[0] / best[i]);
   }
 
   // Dimensions of K have a cost of their own: the difference between two head sizes.
@@ -391,6 +411,10 @@ int main(int argc, char** argv) {
       options.isa = argv[++i];
     } else if (i + 1 < argc && flag == "--code") {
       options.code = argv[++i];
+    } else if (i + 1 < argc && flag == "--what") {
+      options.what = argv[++i];
+    } else if (i + 1 < argc && flag == "--dim") {
+      options.dim = static_cast<uint32_t>(std::max(std::atoi(argv[++i]), 0));
     } else if (i + 1 < argc && flag == "--threads") {
       options.threads = std::clamp(std::atoi(argv[++i]), 1, 64);
     } else if (i + 1 < argc && flag == "--megabytes") {
@@ -398,7 +422,7 @@ int main(int argc, char** argv) {
     } else {
       std::fprintf(stderr,
                    "attention_bench: argument: %s, expected --isa NAME, --threads N, --code NAME, "
-                   "--megabytes N or --json\n",
+                   "--what NAME, --dim N, --megabytes N or --json\n",
                    flag.c_str());
       return 2;
     }

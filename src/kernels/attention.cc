@@ -40,7 +40,7 @@ size_t lay_out(AttentionWork& work, uint32_t ld, std::byte* at) {
   take(work.q, operands);
   take(work.q_bf16, operands);
   take(work.scores, size_t{kTileRows} * kOperandStride);
-  take(work.p_bf16, size_t{kScoreRows} * kOperandStride);
+  take(work.p_bf16, size_t{kTileRows} * kOperandStride);
   work.ld = ld;
   const size_t cells = blocks(ld, 32);
   take(work.q_codes, size_t{blocks(ld, kOperands)} * kTileRows * kCodeStride);

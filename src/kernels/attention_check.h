@@ -256,8 +256,8 @@ inline Floats all_row_operators(const RowOps& ops, uint32_t n, uint32_t seed) {
   ops.rms_norm(x.data(), nullptr, 1e-5f, n, y.data()), keep();
   ops.layer_norm(x.data(), w.data(), b.data(), 1e-5f, n, y.data()), keep();
   ops.layer_norm(x.data(), w.data(), nullptr, 1e-5f, n, y.data()), keep();
-  for (Activation act : {Activation::silu, Activation::gelu_tanh, Activation::gelu_quick,
-                         Activation::relu, Activation::identity})
+  for (Activation act : {Activation::silu, Activation::gelu_tanh, Activation::gelu_erf,
+                         Activation::gelu_quick, Activation::relu, Activation::identity})
     ops.glu(act, x.data(), w.data(), n, y.data()), keep();
   ops.add(x.data(), w.data(), n, y.data()), keep();
   ops.scale(x.data(), 0.3f, n, y.data()), keep();

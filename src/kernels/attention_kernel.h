@@ -75,7 +75,7 @@ struct AttentionWork {
   float* q = nullptr;          // [segment][kTileRows][kOperandStride]: the operands as f32
   uint16_t* q_bf16 = nullptr;  // the same in bf16
   float* scores = nullptr;     // [kTileRows][kOperandStride]: scores, then weights
-  uint16_t* p_bf16 = nullptr;  // [kScoreRows][kOperandStride]: the weights in bf16
+  uint16_t* p_bf16 = nullptr;  // the same: the weights in bf16
   // Of coded pages; ld: the dimensions, rounded up to 32. How the reference packs them is its own.
   int8_t* q_codes = nullptr;    // [segment][kTileRows][kCodeStride]: q as int8 in blocks of 32
   float* q_scale = nullptr;     // [kTileRows][ld / 32], a cell for each block

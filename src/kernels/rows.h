@@ -11,7 +11,7 @@
 
 namespace gyre::kernels {
 
-enum class Activation : uint8_t { silu, gelu_tanh, gelu_quick, relu, identity };
+enum class Activation : uint8_t { silu, gelu_tanh, gelu_erf, gelu_quick, relu, identity };
 
 // How rope pairs elements: (i, i + half) as NeoX does, or (2i, 2i + 1).
 enum class RopeStyle : uint8_t { halves, adjacent };

@@ -112,6 +112,7 @@ TEST(Rows, GatesAndCapsAgreeWithDouble) {
     }
   };
   check(Activation::silu, [](double x) { return x / (1 + std::exp(-x)); });
+  check(Activation::gelu_erf, [](double x) { return x * std::erfc(-x / std::sqrt(2.0)) / 2; });
   check(Activation::gelu_quick, [](double x) { return x / (1 + std::exp(-1.702 * x)); });
   check(Activation::gelu_tanh, [](double x) {
     return x / (1 + std::exp(-2 * std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x)));

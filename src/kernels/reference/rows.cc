@@ -72,6 +72,8 @@ float activate(Activation act, float g) {
       return numerics::silu(g);
     case Activation::gelu_tanh:
       return numerics::gelu(g);
+    case Activation::gelu_erf:
+      return numerics::gelu_erf(g);
     case Activation::gelu_quick:
       return numerics::gelu_quick(g);
     case Activation::relu:

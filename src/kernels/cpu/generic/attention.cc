@@ -81,8 +81,7 @@ void dots_block(const DotsJob& job) {
       acc[r][v] = job.start == Start::resume ? load_f(job.out + r * job.out_ld + v * kTile)
                                              : F::splat(0.0f);
   }
-  for (uint32_t i = 0; i < job.run_count; ++i)
-    dots<kRows, kVectors, kNative, kPart>(acc, job.runs[i], job.lanes);
+  dots<kRows, kVectors, kNative, kPart>(acc, job.run, job.lanes);
 #pragma GCC unroll 16
   for (uint32_t r = 0; r < kRows; ++r) {
 #pragma GCC unroll 4
@@ -118,121 +117,84 @@ GYRE_WORD void whole_dots(uint32_t rows, uint32_t vectors, const DotsJob& job) {
   kDots<kFewRowsVectors, kFewRows, kNative, false>.of_rows[rows - 1](job);
 }
 
-// Rows [first, first + rows) of a tile, and what they see of one chunk.
-struct Block {
-  const AttentionTile& tile;
-  AttentionWork& work;
-  uint32_t chunk, first, rows;
-  Visible seen[kBlockRows];
-  Visible hull{kChunkPositions, 0};
-  // Reading K, fetch the values; reading those, the next chunk's keys: they are as long and lie as
-  // far in their page when both dimensions are the same.
-  bool prefetch = false;
-
-  // A page of this or a later chunk that a row of this block sees as well; null where there is
-  // none.
-  const std::byte* page(uint32_t of_chunk, uint32_t index) const {
-    const size_t at = size_t{of_chunk} * kChunkPages + index;
-    const Visible& last = tile.job->visible[tile.query(first + rows - 1)];
-    return at * kPagePositions < last.end ? tile.job->pages[at] : nullptr;
+template <bool kNative>
+void page_scores(Chunk& c, uint32_t page) {
+  const uint32_t pairs = c.tile.job->layout.k_dim / 2;
+  const std::byte* keys = c.tile.keys(c.index, page);
+  const ptrdiff_t ahead = c.ahead_of_keys(page);
+  for (uint32_t first = 0; first < c.tile.rows(); first += kBlockRows) {
+    const uint32_t rows = least(kBlockRows, c.tile.rows() - first);
+    const Visible seen = c.rows.in_page(first, rows, page);
+    const uint32_t end = (seen.end + kTile - 1) / kTile;
+    for (uint32_t t = seen.begin / kTile; t < end;) {
+      const uint32_t vectors = vectors_at_once(rows, end - t);
+      float* scores =
+          c.work.scores + size_t{first} * kOperandStride + page * kPagePositions + t * kTile;
+      for (uint32_t p = 0; p < pairs; p += kScorePairs) {
+        Pairs run;
+        run.vector_stride = size_t{pairs} * kTile;
+        run.words = as_words(keys) + t * run.vector_stride + p * kTile;
+        run.pair_stride = kTile;
+        run.rows = c.work.q + operand_row(p * 2, first);
+        run.rows_bf16 = c.work.q_bf16 + operand_row(p * 2, first);
+        run.count = least(kScorePairs, pairs - p);
+        if (ahead != 0) run.ahead = run.words + ahead / 4;
+        whole_dots<kNative>(
+            rows, vectors,
+            {run, scores, kOperandStride, kTile, p != 0 ? Start::add : Start::fresh});
+      }
+      c.fetch.step();
+      t += vectors;
+    }
   }
-};
+}
 
 template <bool kNative>
-void block_scores(Block& b) {
-  const uint32_t dim = b.tile.job->layout.k_dim, pairs = dim / 2;
-  const uint32_t tiles_end = (b.hull.end + kTile - 1) / kTile;
-  constexpr uint32_t kPageTiles = kPagePositions / kTile;
-  for (uint32_t t = b.hull.begin / kTile; t < tiles_end;) {
-    const uint32_t page = t / kPageTiles;
-    const uint32_t left = least((page + 1) * kPageTiles, tiles_end) - t;
-    const std::byte* keys = b.tile.job->pages[size_t{b.chunk} * kChunkPages + page];
-    if (keys == nullptr) {  // nobody sees it
-      t += left;
-      continue;
-    }
-    keys = b.tile.keys(b.chunk, page);
-    const uint32_t vectors = vectors_at_once(b.rows, left);
-    for (uint32_t p = 0; p < pairs; p += kScorePairs) {
+void page_values(Chunk& c, uint32_t page) {
+  const uint32_t dim = c.tile.job->layout.v_dim;
+  const int32_t* values = as_words(c.tile.values(c.index, page));
+  const ptrdiff_t ahead = c.ahead_of_values(page);
+  for (uint32_t first = 0; first < c.tile.rows(); first += kBlockRows) {
+    const uint32_t rows = least(kBlockRows, c.tile.rows() - first);
+    const Visible seen = c.rows.in_page(first, rows, page);
+    if (seen.begin >= seen.end) continue;
+    const uint32_t pair = seen.begin / 2;
+    const size_t weights = size_t{first} * kOperandStride + page * kPagePositions + 2 * pair;
+    float* out = c.out.out + size_t{first} * c.out.ld;
+    for (uint32_t d = 0; d < dim;) {
       Pairs run;
-      run.vector_stride = size_t{pairs} * kTile;
-      run.words = as_words(keys) + t % kPageTiles * run.vector_stride + p * kTile;
-      run.pair_stride = kTile;
-      run.rows = b.work.q + operand_row(p * 2, b.first);
-      run.rows_bf16 = b.work.q_bf16 + operand_row(p * 2, b.first);
-      run.count = least(kScorePairs, pairs - p);
-      if (b.prefetch)
-        run.ahead = as_words(b.tile.values(b.chunk, page)) + (run.words - as_words(keys));
-      whole_dots<kNative>(b.rows, vectors,
-                          {&run, 1, b.work.scores + t * kTile, kOperandStride, kTile,
-                           p != 0 ? Start::add : Start::fresh});
+      run.words = values + size_t{pair} * dim + d;
+      run.pair_stride = dim;
+      run.vector_stride = kTile;
+      run.rows = c.work.scores + weights;
+      run.rows_bf16 = c.work.p_bf16 + weights;
+      run.count = (seen.end + 1) / 2 - pair;
+      if (ahead != 0) run.ahead = run.words + ahead / 4;
+      if (dim - d < kTile) {
+        kDots<1, kBlockRows, kNative, true>.of_rows[rows - 1](
+            {run, out + d, c.out.ld, dim - d, Start::resume});
+        break;
+      }
+      const uint32_t vectors = vectors_at_once(rows, (dim - d) / kTile);
+      whole_dots<kNative>(rows, vectors, {run, out + d, c.out.ld, kTile, Start::resume});
+      c.fetch.step();
+      d += vectors * kTile;
     }
-    t += vectors;
   }
 }
 
 template <bool kNative>
-void block_values(Block& b, const AttentionPartial& out) {
-  const uint32_t dim = b.tile.job->layout.v_dim;
-  Pairs runs[kChunkPages];
-  uint32_t count = 0;
-  for (uint32_t page = 0; page < kChunkPages; ++page) {
-    const uint32_t begin = most(b.hull.begin / 2, page * kPagePairs);
-    const uint32_t end = least((b.hull.end + 1) / 2, (page + 1) * kPagePairs);
-    if (begin >= end || b.tile.job->pages[size_t{b.chunk} * kChunkPages + page] == nullptr)
-      continue;
-    Pairs& run = runs[count++];
-    const size_t skipped = size_t{begin - page * kPagePairs} * dim;
-    run.words = as_words(b.tile.values(b.chunk, page)) + skipped;
-    if (b.prefetch && b.page(b.chunk + 1, page) != nullptr)
-      run.ahead = as_words(b.tile.keys(b.chunk + 1, page)) + skipped;
-    run.pair_stride = dim;
-    run.vector_stride = kTile;
-    run.rows = b.work.scores + 2 * begin;
-    run.rows_bf16 = b.work.p_bf16 + 2 * begin;
-    run.count = end - begin;
-  }
-  float* o = out.out + size_t{b.first} * out.ld;
-  uint32_t d = 0;
-  while (d + kTile <= dim) {
-    const uint32_t vectors = vectors_at_once(b.rows, (dim - d) / kTile);
-    whole_dots<kNative>(b.rows, vectors, {runs, count, o + d, out.ld, kTile, Start::fresh});
-    for (uint32_t i = 0; i < count; ++i) {
-      runs[i].words += vectors * kTile;
-      if (runs[i].ahead != nullptr) runs[i].ahead += vectors * kTile;
-    }
-    d += vectors * kTile;
-  }
-  if (d < dim)
-    kDots<1, kBlockRows, kNative, true>.of_rows[b.rows - 1](
-        {runs, count, o + d, out.ld, dim - d, Start::fresh});
-}
-
-template <bool kNative>
-void chunk(const AttentionTile& tile, uint32_t chunk, AttentionWork& work,
+void chunk(const AttentionTile& tile, uint32_t index, AttentionWork& work,
            const AttentionPartial& out) {
-  for (uint32_t first = 0; first < tile.rows(); first += kBlockRows) {
-    Block b{tile, work, chunk, first, least(kBlockRows, tile.rows() - first), {}};
-    b.prefetch = b.rows <= kFewRows && tile.job->layout.k_dim == tile.job->layout.v_dim &&
-                 tuning().prefetch_bytes != 0;
-    for (uint32_t r = 0; r < b.rows; ++r) {
-      b.seen[r] = tile.in_chunk(first + r, chunk);
-      out.sum[first + r] = 0.0f;
-      if (b.seen[r].begin >= b.seen[r].end) continue;
-      b.hull.begin = least(b.hull.begin, b.seen[r].begin);
-      b.hull.end = most(b.hull.end, b.seen[r].end);
-    }
-    if (b.hull.begin >= b.hull.end) continue;
-    block_scores<kNative>(b);
-    for (uint32_t r = 0; r < b.rows; ++r) {
-      if (b.seen[r].begin >= b.seen[r].end) continue;
-      const Softmax found = softmax<true, kNative>(
-          work.scores + size_t{r} * kOperandStride, work.p_bf16 + size_t{r} * kOperandStride,
-          b.seen[r], b.hull.begin / kTile * kTile, b.hull.end, tile.job->softcap);
-      out.max[first + r] = found.max;
-      out.sum[first + r] = found.sum;
-    }
-    block_values<kNative>(b, out);
+  Chunk c(tile, index, work, out, kFewRows, kBlockRows, kBlockVectors);
+  if (c.empty()) return;
+  const uint32_t first = c.rows.first_page(), end = c.rows.end_page();
+  for (uint32_t page = first; page < end; ++page) {
+    if (c.page(page) != nullptr) page_scores<kNative>(c, page);
+  }
+  c.weights<true, kNative>();
+  for (uint32_t page = first; page < end; ++page) {
+    if (c.page(page) != nullptr) page_values<kNative>(c, page);
   }
 }
 

@@ -19,223 +19,8 @@
 
 namespace {
 
+#include "kernels/cpu/generic/attention_affine_dots.inl"
 #include "kernels/cpu/generic/attention_affine_pages.inl"
-
-// Rows and vectors of one register block.
-#if defined(GYRE_TARGET_avx512) || defined(GYRE_TARGET_avx512vnni)
-constexpr uint32_t kRowsAtOnce = 6, kVectorsAtOnce = 2, kFew = 3, kFewVectors = 4;
-#else
-constexpr uint32_t kRowsAtOnce = 3, kVectorsAtOnce = 1, kFew = 1, kFewVectors = 2;
-#endif
-static_assert(kRowsAtOnce <= kWeightRows);
-constexpr uint32_t kQBlock = 32, kBlockWords = kQBlock / 4, kSegmentBlocks = kOperands / kQBlock;
-constexpr uint32_t kLine = 64;
-
-// Bytes of 16 keys by 32 dimensions, unpacked.
-constexpr size_t kBlockBytes = size_t{kBlockWords} * kLine;
-
-GYRE_WORD uint32_t at_once(uint32_t rows, uint32_t left) {
-  if (rows <= kFew && left >= kFewVectors) return kFewVectors;
-  return left >= kVectorsAtOnce ? kVectorsAtOnce : 1;
-}
-
-// ---- Scores ----
-
-struct ScoreJob {
-  const std::byte* lines;   // [vector][block][8][16][4]: codes
-  size_t tile_stride;       // from one vector of keys to the next
-  const std::byte* params;  // [vector][group][16]: bf16 scale, bf16 bias
-  size_t params_stride;
-  const int8_t* q;  // of the first row
-  const float *scale, *sum;
-  const int32_t* start;
-  size_t cells;                // from row to row of the three above
-  uint32_t blocks, per_group;  // of 32 dimensions
-  float* scores;
-  ptrdiff_t ahead;  // from a line to what is to be prefetched; 0: nothing
-};
-
-template <bool kWide>
-GYRE_WORD B code_line(const std::byte* p) {
-  const B line = as_bytes(load_i(reinterpret_cast<const int32_t*>(p)));
-  if constexpr (kWide && kSignedBytes) return line ^ B::splat(0x80);
-  return line;
-}
-
-// t = the group's sum over its blocks of fma(scale of q, integer dot, t).
-template <uint32_t kRows, uint32_t kVectors, bool kWide>
-GYRE_WORD void group_dots(const ScoreJob& job, uint32_t block, F (&t)[kRows][kVectors]) {
-  for (uint32_t i = 0; i < job.per_group; ++i, ++block) {
-    Dots<kWide, kWide ? 255 : 127> dot[kRows][kVectors];
-#pragma GCC unroll 8
-    for (uint32_t r = 0; r < kRows; ++r) {
-#pragma GCC unroll 4
-      for (uint32_t v = 0; v < kVectors; ++v)
-        dot[r][v].start(I::splat(kWide ? job.start[r * job.cells + block] : 0));
-    }
-    const std::byte* lines = job.lines + block * kBlockBytes;
-    const int8_t* q = job.q + (size_t{block / kSegmentBlocks} * kTileRows * kCodeStride +
-                               block % kSegmentBlocks * kQBlock);
-#pragma GCC unroll 8
-    for (uint32_t w = 0; w < kBlockWords; ++w) {
-      B line[kVectors];
-#pragma GCC unroll 4
-      for (uint32_t v = 0; v < kVectors; ++v) {
-        const std::byte* p = lines + v * job.tile_stride + w * kLine;
-        if constexpr (kVectors == kFewVectors) {
-          if (job.ahead != 0) prefetch(p + job.ahead);
-        }
-        line[v] = code_line<kWide>(p);
-      }
-#pragma GCC unroll 8
-      for (uint32_t r = 0; r < kRows; ++r) {
-        const I x = splat4(q + r * kCodeStride + w * 4);
-#pragma GCC unroll 4
-        for (uint32_t v = 0; v < kVectors; ++v) dot[r][v].add(static_cast<int>(w), line[v], x);
-      }
-    }
-#pragma GCC unroll 8
-    for (uint32_t r = 0; r < kRows; ++r) {
-      const F d = F::splat(job.scale[r * job.cells + block]);
-#pragma GCC unroll 4
-      for (uint32_t v = 0; v < kVectors; ++v) {
-        dot[r][v].finish();
-        t[r][v] = fma(d, to_float(dot[r][v].sum), t[r][v]);
-      }
-    }
-  }
-}
-
-template <uint32_t kRows, uint32_t kVectors, bool kWide>
-void score_block(const ScoreJob& job) {
-  for (uint32_t segment = 0; segment < job.blocks; segment += kSegmentBlocks) {
-    F s[kRows][kVectors];
-    for (uint32_t r = 0; r < kRows; ++r) {
-      for (uint32_t v = 0; v < kVectors; ++v) s[r][v] = F::splat(0.0f);
-    }
-    const uint32_t end = least(job.blocks, segment + kSegmentBlocks);
-    for (uint32_t block = segment; block < end; block += job.per_group) {
-      F t[kRows][kVectors];
-#pragma GCC unroll 8
-      for (uint32_t r = 0; r < kRows; ++r) {
-#pragma GCC unroll 4
-        for (uint32_t v = 0; v < kVectors; ++v) t[r][v] = F::splat(0.0f);
-      }
-      group_dots<kRows, kVectors, kWide>(job, block, t);
-      const uint32_t group = block / job.per_group;
-#pragma GCC unroll 4
-      for (uint32_t v = 0; v < kVectors; ++v) {
-        const I pair = load_i(as_words(job.params + v * job.params_stride + group * kLine));
-        const F scale = low_of_pair(pair), bias = high_of_pair(pair);
-#pragma GCC unroll 8
-        for (uint32_t r = 0; r < kRows; ++r) {
-          const F u = F::splat(job.sum[r * job.cells + group]);
-          s[r][v] = fma(bias, u, fma(scale, t[r][v], s[r][v]));
-        }
-      }
-    }
-    for (uint32_t r = 0; r < kRows; ++r) {
-      for (uint32_t v = 0; v < kVectors; ++v) {
-        float* out = job.scores + r * kOperandStride + v * kTile;
-        store(out, segment == 0 ? s[r][v] : load_f(out) + s[r][v]);
-      }
-    }
-  }
-}
-
-// ---- Values ----
-
-struct ValueJob {
-  const std::byte* lines;  // [word of 4 positions][dimension][4]: codes
-  size_t word_stride;
-  const int8_t* weights;  // [row][64], from the first word on
-  uint32_t words;
-  const float* scale;    // [row]
-  const int32_t* start;  // [row]
-  float* out;            // [row][out_ld]: becomes fma(scale, integer dot, out)
-  size_t out_ld;
-  ptrdiff_t ahead;
-};
-
-template <uint32_t kRows, uint32_t kVectors, bool kWide>
-void value_block(const ValueJob& job) {
-  Dots<kWide, kWide ? 255 : 127> dot[kRows][kVectors];
-#pragma GCC unroll 8
-  for (uint32_t r = 0; r < kRows; ++r) {
-#pragma GCC unroll 4
-    for (uint32_t v = 0; v < kVectors; ++v) dot[r][v].start(I::splat(job.start[r]));
-  }
-  const std::byte* lines = job.lines;
-  const int8_t* weights = job.weights;
-  for (uint32_t w = 0; w < job.words; ++w, lines += job.word_stride, weights += 4) {
-    B line[kVectors];
-#pragma GCC unroll 4
-    for (uint32_t v = 0; v < kVectors; ++v) {
-      if constexpr (kVectors == kFewVectors) {
-        if (job.ahead != 0) prefetch(lines + v * kLine + job.ahead);
-      }
-      line[v] = code_line<kWide>(lines + v * kLine);
-    }
-#pragma GCC unroll 8
-    for (uint32_t r = 0; r < kRows; ++r) {
-      const I x = splat4(weights + r * kPagePositions);
-#pragma GCC unroll 4
-      for (uint32_t v = 0; v < kVectors; ++v)
-        dot[r][v].add(static_cast<int>(w % kBlockWords), line[v], x);
-    }
-  }
-#pragma GCC unroll 8
-  for (uint32_t r = 0; r < kRows; ++r) {
-    const F d = F::splat(job.scale[r]);
-#pragma GCC unroll 4
-    for (uint32_t v = 0; v < kVectors; ++v) {
-      float* out = job.out + r * job.out_ld + v * kTile;
-      dot[r][v].finish();
-      store(out, fma(d, to_float(dot[r][v].sum), load_f(out)));
-    }
-  }
-}
-
-// ---- By the number of rows and vectors ----
-
-template <class Job, template <uint32_t, uint32_t, bool> class Block, uint32_t kVectors,
-          uint32_t kMaxRows, bool kWide>
-struct Table {
-  void (*of_rows[kMaxRows])(const Job&);
-  template <uint32_t... kIndex>
-  static constexpr Table make(std::integer_sequence<uint32_t, kIndex...>) {
-    return {{Block<kIndex + 1, kVectors, kWide>::run...}};
-  }
-};
-template <uint32_t kRows, uint32_t kVectors, bool kWide>
-struct ScoreBlock {
-  static constexpr void (*run)(const ScoreJob&) = score_block<kRows, kVectors, kWide>;
-};
-template <uint32_t kRows, uint32_t kVectors, bool kWide>
-struct ValueBlock {
-  static constexpr void (*run)(const ValueJob&) = value_block<kRows, kVectors, kWide>;
-};
-template <class Job, template <uint32_t, uint32_t, bool> class Block, uint32_t kVectors,
-          uint32_t kMaxRows, bool kWide>
-constexpr auto kTable = Table<Job, Block, kVectors, kMaxRows, kWide>::make(
-    std::make_integer_sequence<uint32_t, kMaxRows>());
-
-template <class Job, template <uint32_t, uint32_t, bool> class Block, bool kWide>
-void run_block(uint32_t rows, uint32_t vectors, const Job& job) {
-  if (vectors == kFewVectors && rows <= kFew)
-    return kTable<Job, Block, kFewVectors, kFew, kWide>.of_rows[rows - 1](job);
-  if (vectors == kVectorsAtOnce)
-    return kTable<Job, Block, kVectorsAtOnce, kRowsAtOnce, kWide>.of_rows[rows - 1](job);
-  kTable<Job, Block, 1, kRowsAtOnce, kWide>.of_rows[rows - 1](job);
-}
-// Only where bytes are signed do codes of 8 bits need a text of their own.
-template <class Job, template <uint32_t, uint32_t, bool> class Block>
-GYRE_WORD void run_block(bool wide, uint32_t rows, uint32_t vectors, const Job& job) {
-  if constexpr (kSignedBytes) {
-    if (wide) return run_block<Job, Block, true>(rows, vectors, job);
-  }
-  run_block<Job, Block, false>(rows, vectors, job);
-}
 
 // ---- The int8 form of queries and weights ----
 
@@ -323,36 +108,7 @@ void begin(const AttentionTile& tile, AttentionWork& work) {
 
 // ---- One chunk ----
 
-struct Chunk {
-  const AttentionTile& tile;
-  AttentionWork& work;
-  const AttentionPartial& out;
-  uint32_t index;
-  ChunkRows rows;
-  bool few;  // bound by memory: fetch ahead, where K and V lie alike
-
-  Chunk(const AttentionTile& t, uint32_t i, AttentionWork& w, const AttentionPartial& o)
-      : tile(t), work(w), out(o), index(i), rows(t, i) {
-    const KvLayout& layout = tile.job->layout;
-    few = tile.rows() <= kRowsAtOnce && layout.k_dim == layout.v_dim &&
-          layout.code.k == layout.code.v && tuning().prefetch_bytes != 0;
-  }
-  const std::byte* page(uint32_t p) const {
-    return tile.job->pages[size_t{index} * kChunkPages + p];
-  }
-  // From the first byte of a page's K to its V, and from V to the next page's K of the next chunk.
-  ptrdiff_t ahead_of_keys(uint32_t p) const {
-    return few ? tile.values(index, p) - tile.keys(index, p) : 0;
-  }
-  ptrdiff_t ahead_of_values(uint32_t p) const {
-    const size_t next = size_t{index + 1} * kChunkPages + p;
-    const Visible& last = tile.job->visible[tile.query(tile.rows() - 1)];
-    if (!few || next * kPagePositions >= last.end || tile.job->pages[next] == nullptr) return 0;
-    return tile.keys(index + 1, p) - tile.values(index, p);
-  }
-};
-
-void page_scores(const Chunk& c, uint32_t page) {
+void page_scores(Chunk& c, uint32_t page) {
   const KvLayout& layout = c.tile.job->layout;
   const RowCode& code = layout.code.k;
   const std::byte* keys = c.tile.keys(c.index, page);
@@ -390,13 +146,14 @@ void page_scores(const Chunk& c, uint32_t page) {
       job.scores =
           c.work.scores + size_t{first} * kOperandStride + page * kPagePositions + t * kTile;
       run_block<ScoreJob, ScoreBlock>(code.bits == 8, rows, vectors, job);
+      c.fetch.step();
       t += vectors;
     }
   }
 }
 
 // Of the chunk's pages: scales, and biases as values at the middle code; [group][position].
-void load_params(const Chunk& c, uint32_t page) {
+void load_params(Chunk& c, uint32_t page) {
   const KvLayout& layout = c.tile.job->layout;
   const RowCode& code = layout.code.v;
   const F half = F::splat(static_cast<float>(1u << (code.bits - 1)));
@@ -425,7 +182,7 @@ struct Weights {
   int32_t start[kMost];
 };
 
-void page_weights(const Chunk& c, uint32_t page, uint32_t first, uint32_t rows, Weights& w) {
+void page_weights(Chunk& c, uint32_t page, uint32_t first, uint32_t rows, Weights& w) {
   const RowCode& code = c.tile.job->layout.code.v;
   const uint32_t groups = code.groups(c.tile.job->layout.v_dim);
   const float* scales = c.work.factors + page * kPagePositions;
@@ -468,7 +225,7 @@ void page_weights(const Chunk& c, uint32_t page, uint32_t first, uint32_t rows, 
   }
 }
 
-void page_values(const Chunk& c, uint32_t page) {
+void page_values(Chunk& c, uint32_t page) {
   const KvLayout& layout = c.tile.job->layout;
   const RowCode& code = layout.code.v;
   const std::byte* lines = c.tile.values(c.index, page);
@@ -501,6 +258,7 @@ void page_values(const Chunk& c, uint32_t page) {
         job.lines = lines + word * job.word_stride + size_t{d} * 4;
         job.out = c.out.out + size_t{first} * c.out.ld + d;
         run_block<ValueJob, ValueBlock>(code.bits == 8, rows, vectors, job);
+        c.fetch.step();
         d += vectors * kTile;
       }
     }
@@ -508,7 +266,7 @@ void page_values(const Chunk& c, uint32_t page) {
 }
 
 // out += for each group the lane sum of p times the bias at the middle code.
-void add_biases(const Chunk& c, uint32_t row) {
+void add_biases(Chunk& c, uint32_t row) {
   const RowCode& code = c.tile.job->layout.code.v;
   const float* p = c.work.scores + size_t{row} * kOperandStride;
   float* out = c.out.out + size_t{row} * c.out.ld;
@@ -527,23 +285,13 @@ void add_biases(const Chunk& c, uint32_t row) {
 
 void chunk(const AttentionTile& tile, uint32_t index, AttentionWork& work,
            const AttentionPartial& out) {
-  const Chunk c(tile, index, work, out);
-  for (uint32_t r = 0; r < tile.rows(); ++r) out.sum[r] = 0.0f;
-  if (c.rows.hull.begin >= c.rows.hull.end) return;
+  Chunk c(tile, index, work, out, kRowsAtOnce, kRowsAtOnce, kVectorsAtOnce);
+  if (c.empty()) return;
   const uint32_t first = c.rows.first_page(), end = c.rows.end_page();
   for (uint32_t page = first; page < end; ++page) {
     if (c.page(page) != nullptr) page_scores(c, page);
   }
-  for (uint32_t r = 0; r < tile.rows(); ++r) {
-    float* o = out.out + size_t{r} * out.ld;
-    for (uint32_t d = 0; d < tile.job->layout.v_dim; d += kTile) store(o + d, F::splat(0.0f));
-    const Softmax found =
-        softmax<false, false>(work.scores + size_t{r} * kOperandStride, nullptr, c.rows.seen[r],
-                              first * kPagePositions, end * kPagePositions, tile.job->softcap);
-    if (!c.rows.sees(r)) continue;
-    out.max[r] = found.max;
-    out.sum[r] = found.sum;
-  }
+  c.weights<false, false>();
   for (uint32_t page = first; page < end; ++page) {
     load_params(c, page);
     if (c.page(page) != nullptr) page_values(c, page);

@@ -31,12 +31,11 @@ struct Pairs {
   const int32_t* ahead = nullptr;  // what will be read after this run: as long and as shaped
 };
 
-// Sums over runs that follow each other, out[row][vector]: from +0 (fresh), or from what stands
+// Sums over a run, out[row][vector]: from +0 (fresh), or from what stands
 // there (resume); add: out + the sum from +0.
 enum class Start : uint8_t { fresh, add, resume };
 struct DotsJob {
-  const Pairs* runs;
-  uint32_t run_count;
+  Pairs run;
   float* out;
   size_t out_ld;
   uint32_t lanes;
@@ -231,6 +230,104 @@ struct ChunkRows {
   // Whole pages that contain the hull.
   uint32_t first_page() const { return hull.begin / kPagePositions; }
   uint32_t end_page() const { return (hull.end + kPagePositions - 1) / kPagePositions; }
+};
+
+// Fetches the next chunk's keys and values, a few lines at a time, while this one is computed: for
+// tiles of many rows, whose first block would wait for each line.
+struct Fetch {
+  const std::byte* from[2 * kChunkPages];
+  size_t lines[2 * kChunkPages];
+  uint32_t ranges = 0, range = 0;
+  size_t line = 0, at_once = 0;
+
+  // The chunk is computed in `steps` steps; 0: nothing is fetched.
+  Fetch(const AttentionTile& tile, uint32_t chunk, uint32_t steps) {
+    if (steps == 0 || tuning().prefetch_bytes == 0) return;
+    const Visible& last = tile.job->visible[tile.query(tile.rows() - 1)];
+    size_t total = 0;
+    for (uint32_t page = 0; page < kChunkPages; ++page) {
+      const size_t at = size_t{chunk + 1} * kChunkPages + page;
+      if (at * kPagePositions >= last.end || tile.job->pages[at] == nullptr) break;
+      const KvLayout layout = tile.layout(chunk + 1, page);
+      from[ranges] = tile.keys(chunk + 1, page);
+      total += lines[ranges++] = layout.k_head_bytes() / 64;
+      from[ranges] = tile.values(chunk + 1, page);
+      total += lines[ranges++] = layout.v_head_bytes() / 64;
+    }
+    at_once = total / steps + 1;
+  }
+  GYRE_WORD void step() {
+    for (size_t i = 0; i < at_once && range < ranges; ++i) {
+      prefetch_l2(from[range] + line * 64);
+      if (++line < lines[range]) continue;
+      line = 0;
+      ++range;
+    }
+  }
+};
+
+// One chunk of one tile, computed page by page: a page's K (and later its V) serves all blocks of
+// rows while it is in the first cache.
+struct Chunk {
+  const AttentionTile& tile;
+  AttentionWork& work;
+  const AttentionPartial& out;
+  uint32_t index;
+  bool few;  // one block of rows: bound by memory, so each line read fetches one further on
+  ChunkRows rows;
+  Fetch fetch;
+
+  // Blocks of `block_rows` rows and `vectors` vectors at a time.
+  Chunk(const AttentionTile& t, uint32_t i, AttentionWork& w, const AttentionPartial& o,
+        uint32_t few_rows, uint32_t block_rows, uint32_t vectors)
+      : tile(t),
+        work(w),
+        out(o),
+        index(i),
+        few(t.rows() <= few_rows),
+        rows(t, i),
+        fetch(t, i,
+              few ? 0
+                  : (t.rows() + block_rows - 1) / block_rows *
+                        (kChunkPositions + kChunkPages * t.job->layout.v_dim) / (vectors * kTile)) {
+    for (uint32_t r = 0; r < tile.rows(); ++r) out.sum[r] = 0.0f;
+  }
+  const std::byte* page(uint32_t p) const {
+    return tile.job->pages[size_t{index} * kChunkPages + p];
+  }
+  bool empty() const { return rows.hull.begin >= rows.hull.end; }
+  bool fetches() const {
+    const KvLayout& layout = tile.job->layout;
+    return few && layout.k_dim == layout.v_dim && tuning().prefetch_bytes != 0;
+  }
+  // From the first byte of a page's K to that of its V; from V to the K of the next chunk's page.
+  // They are as long where both sides have one code, and about as long otherwise. 0: no fetching.
+  ptrdiff_t ahead_of_keys(uint32_t p) const {
+    return fetches() ? tile.values(index, p) - tile.keys(index, p) : 0;
+  }
+  ptrdiff_t ahead_of_values(uint32_t p) const {
+    const size_t next = size_t{index + 1} * kChunkPages + p;
+    const Visible& last = tile.job->visible[tile.query(tile.rows() - 1)];
+    if (!fetches() || next * kPagePositions >= last.end || tile.job->pages[next] == nullptr)
+      return 0;
+    return tile.keys(index + 1, p) - tile.values(index, p);
+  }
+
+  // All rows' weights, 0 up to the ends of the pages; and zeros where the values are summed.
+  template <bool kRounded, bool kNarrow>
+  GYRE_WORD void weights() {
+    for (uint32_t r = 0; r < tile.rows(); ++r) {
+      float* o = out.out + size_t{r} * out.ld;
+      for (uint32_t d = 0; d < tile.job->layout.v_dim; d += kTile) store(o + d, F::splat(0.0f));
+      const Softmax found = softmax<kRounded, kNarrow>(
+          work.scores + size_t{r} * kOperandStride, work.p_bf16 + size_t{r} * kOperandStride,
+          rows.seen[r], rows.first_page() * kPagePositions, rows.end_page() * kPagePositions,
+          tile.job->softcap);
+      if (!rows.sees(r)) continue;
+      out.max[r] = found.max;
+      out.sum[r] = found.sum;
+    }
+  }
 };
 
 // ---- Defined in attention.cc ----

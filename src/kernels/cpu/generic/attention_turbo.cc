@@ -44,7 +44,7 @@ void anchor_dots(const AttentionTile& tile, AttentionWork& work) {
       run.rows = work.q + operand_row(p * 2, first);
       run.rows_bf16 = work.q_bf16 + operand_row(p * 2, first);
       run.count = least(kScorePairs, dim / 2 - p);
-      pair_dots(kNative, rows, 1, {&run, 1, out, kTile, kTile, p != 0 ? Start::add : Start::fresh});
+      pair_dots(kNative, rows, 1, {run, out, kTile, kTile, p != 0 ? Start::add : Start::fresh});
     }
     for (uint32_t r = 0; r < rows; ++r) work.anchor_dot[first + r] = out[r * kTile];
   }
@@ -83,33 +83,9 @@ void begin(const AttentionTile& tile, AttentionWork& work) {
 
 // ---- One chunk ----
 
-struct Chunk {
-  const AttentionTile& tile;
-  AttentionWork& work;
-  const AttentionPartial& out;
-  uint32_t index;
-  ChunkRows rows;
-  bool few;  // bound by memory: fetch ahead, where K and V lie alike
-
-  Chunk(const AttentionTile& t, uint32_t i, AttentionWork& w, const AttentionPartial& o)
-      : tile(t), work(w), out(o), index(i), rows(t, i) {
-    const KvLayout& layout = tile.job->layout;
-    few = tile.rows() <= kFewRows && layout.k_dim == layout.v_dim && tuning().prefetch_bytes != 0;
-  }
-  const std::byte* page(uint32_t p) const {
-    return tile.job->pages[size_t{index} * kChunkPages + p];
-  }
-  bool wide(uint32_t p) const { return tile.layout(index, p).code.rotated; }
-  ptrdiff_t ahead_of_keys(uint32_t p) const {
-    return few ? tile.values(index, p) - tile.keys(index, p) : 0;
-  }
-  ptrdiff_t ahead_of_values(uint32_t p) const {
-    const size_t next = size_t{index + 1} * kChunkPages + p;
-    const Visible& last = tile.job->visible[tile.query(tile.rows() - 1)];
-    if (!few || next * kPagePositions >= last.end || tile.job->pages[next] == nullptr) return 0;
-    return tile.keys(index + 1, p) - tile.values(index, p);
-  }
-};
+GYRE_WORD bool is_wide(const Chunk& c, uint32_t page) {
+  return c.tile.layout(c.index, page).code.rotated;
+}
 
 // The words of a page: [tile][pair of dimensions][16] for keys.
 struct Keys {
@@ -130,7 +106,7 @@ GYRE_WORD void score_dots(const Chunk& c, const Keys& keys, uint32_t first, uint
   run.rows = c.work.q + operand_row(pair * 2, first) + pair * 2 % kOperands;
   run.rows_bf16 = c.work.q_bf16 + operand_row(pair * 2, first) + pair * 2 % kOperands;
   run.count = count;
-  pair_dots(kNative, rows, vectors, {&run, 1, out, out_ld, kTile, start});
+  pair_dots(kNative, rows, vectors, {run, out, out_ld, kTile, start});
 }
 
 // factor * dot over all dimensions.
@@ -176,20 +152,21 @@ void group_scores(const Chunk& c, const Keys& keys, uint32_t first, uint32_t row
 }
 
 template <bool kNative>
-void page_scores(const Chunk& c, uint32_t page) {
+void page_scores(Chunk& c, uint32_t page) {
   const KvLayout& layout = c.tile.job->layout;
   const RowCode& code = layout.code.k;
   const std::byte* from = c.tile.keys(c.index, page);
   const Visible hull = c.rows.in_page(0, c.tile.rows(), page);
   Keys keys{as_words(from), layout.k_dim / 2, nullptr, 0};
-  if (!c.wide(page)) {
+  if (!is_wide(c, page)) {
     auto* words = reinterpret_cast<int32_t*>(c.work.codes);
     keys.words = words;
     keys.tile_bytes = kTile * code.row_bytes(layout.k_dim);
     keys.factors = from + kTile * (size_t{layout.k_dim} * code.bits / 8);
     const ptrdiff_t ahead = c.ahead_of_keys(page);
+    const Books books(code, layout.k_dim);
     for (uint32_t t = hull.begin / kTile; t * kTile < hull.end; ++t)
-      unpack_keys(code, from + t * keys.tile_bytes, layout.k_dim, ahead,
+      unpack_keys(books, code.bits, from + t * keys.tile_bytes, layout.k_dim, ahead,
                   words + t * size_t{keys.pairs} * kTile);
   }
   for (uint32_t first = 0; first < c.tile.rows(); first += kBlockRows) {
@@ -204,6 +181,7 @@ void page_scores(const Chunk& c, uint32_t page) {
       } else {
         whole_scores<kNative>(c, keys, first, rows, t, vectors, scores + t * kTile);
       }
+      c.fetch.step();
       t += vectors;
     }
   }
@@ -231,7 +209,7 @@ GYRE_WORD void factor_weights(const Chunk& c, uint32_t page, uint32_t first, uin
 
 // out[d], d in [begin, end): goes on with the positions that the rows see of a page.
 template <bool kNative>
-void value_dots(const Chunk& c, const int32_t* words, uint32_t first, uint32_t rows, Visible seen,
+void value_dots(Chunk& c, const int32_t* words, uint32_t first, uint32_t rows, Visible seen,
                 uint32_t begin, uint32_t end) {
   const uint32_t dim = c.tile.job->layout.v_dim;
   const uint32_t pair = seen.begin / 2;
@@ -245,27 +223,29 @@ void value_dots(const Chunk& c, const int32_t* words, uint32_t first, uint32_t r
     run.rows_bf16 = c.work.p_bf16 + 2 * pair;
     run.count = (seen.end + 1) / 2 - pair;
     if (end - d < kTile) {
-      part_dots(kNative, rows, {&run, 1, out + d, c.out.ld, end - d, Start::resume});
+      part_dots(kNative, rows, {run, out + d, c.out.ld, end - d, Start::resume});
       break;
     }
     const uint32_t vectors = vectors_at_once(rows, (end - d) / kTile);
-    pair_dots(kNative, rows, vectors, {&run, 1, out + d, c.out.ld, kTile, Start::resume});
+    pair_dots(kNative, rows, vectors, {run, out + d, c.out.ld, kTile, Start::resume});
+    c.fetch.step();
     d += vectors * kTile;
   }
 }
 
 template <bool kNative>
-void page_values(const Chunk& c, uint32_t page) {
+void page_values(Chunk& c, uint32_t page) {
   const KvLayout& layout = c.tile.job->layout;
   const RowCode& code = layout.code.v;
   const uint32_t dim = layout.v_dim;
   const std::byte* from = c.tile.values(c.index, page);
   const Visible hull = c.rows.in_page(0, c.tile.rows(), page);
-  const bool wide = c.wide(page);
+  const bool wide = is_wide(c, page);
   const int32_t* words = as_words(from);
   if (!wide) {
     auto* to = reinterpret_cast<int32_t*>(c.work.codes);
-    unpack_values(code, from, dim, hull.begin / 2, (hull.end + 1) / 2, c.ahead_of_values(page), to);
+    unpack_values(Books(code, dim), code.bits, from, dim, hull.begin / 2, (hull.end + 1) / 2,
+                  c.ahead_of_values(page), to);
     words = to;
   }
   const std::byte* factors = wide ? nullptr : from + size_t{kPagePositions} * dim * code.bits / 8;
@@ -286,23 +266,13 @@ void page_values(const Chunk& c, uint32_t page) {
 template <bool kNative>
 void chunk(const AttentionTile& tile, uint32_t index, AttentionWork& work,
            const AttentionPartial& out) {
-  const Chunk c(tile, index, work, out);
-  for (uint32_t r = 0; r < tile.rows(); ++r) out.sum[r] = 0.0f;
-  if (c.rows.hull.begin >= c.rows.hull.end) return;
+  Chunk c(tile, index, work, out, kFewRows, kBlockRows, kBlockVectors);
+  if (c.empty()) return;
   const uint32_t first = c.rows.first_page(), end = c.rows.end_page();
   for (uint32_t page = first; page < end; ++page) {
     if (c.page(page) != nullptr) page_scores<kNative>(c, page);
   }
-  for (uint32_t r = 0; r < tile.rows(); ++r) {
-    float* o = out.out + size_t{r} * out.ld;
-    for (uint32_t d = 0; d < tile.job->layout.v_dim; d += kTile) store(o + d, F::splat(0.0f));
-    const Softmax found =
-        softmax<false, false>(work.scores + size_t{r} * kOperandStride, nullptr, c.rows.seen[r],
-                              first * kPagePositions, end * kPagePositions, tile.job->softcap);
-    if (!c.rows.sees(r)) continue;
-    out.max[r] = found.max;
-    out.sum[r] = found.sum;
-  }
+  c.weights<false, false>();
   for (uint32_t page = first; page < end; ++page) {
     if (c.page(page) != nullptr) page_values<kNative>(c, page);
   }

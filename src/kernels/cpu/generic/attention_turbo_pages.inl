@@ -40,40 +40,46 @@ GYRE_WORD void index_plane(const std::byte* lines, ptrdiff_t ahead, I* out) {
   }
 }
 
-// The codebook of block `block` of 32 values: of its group, of which the last may be short.
-GYRE_WORD const TurboTable& table_of(const RowCode& code, uint32_t dim, uint32_t first) {
-  if (code.group == 0) return turbo_table(dim, code.bits);
-  return turbo_table(least(code.group, dim - first / code.group * code.group), code.bits);
-}
+// The codebooks of a row: of its whole groups, and of a last short one, from value `last_from` on.
+struct Books {
+  const TurboTable *whole, *last;
+  uint32_t last_from;
+  Books(const RowCode& code, uint32_t dim) {
+    const uint32_t group = code.group == 0 ? dim : code.group;
+    last_from = dim / group * group;
+    whole = &turbo_table(least(group, dim), code.bits);
+    last = last_from < dim ? &turbo_table(dim - last_from, code.bits) : whole;
+  }
+  const TurboTable& of(uint32_t value) const { return value < last_from ? *whole : *last; }
+};
 
 // The last dim % 32 values of 16 keys, or of 2 positions: a bit stream for each.
 // word[pair of values][16] or word[value]: `stride` words from one pair or value to the next.
-void unpack_key_tail(const RowCode& code, const std::byte* from, uint32_t dim, int32_t* to) {
+void unpack_key_tail(const TurboTable& table, uint32_t bits, const std::byte* from, uint32_t dim,
+                     int32_t* to) {
   const uint32_t count = dim % 32;
-  const TurboTable& table = table_of(code, dim, dim - count);
   auto* cells = reinterpret_cast<uint16_t*>(to);
-  for (uint32_t key = 0; key < kTile; ++key, from += count * code.bits / 8) {
+  for (uint32_t key = 0; key < kTile; ++key, from += count * bits / 8) {
     for (uint32_t d = 0; d < count; ++d)
-      cells[d / 2 * 32 + key * 2 + d % 2] = table.value[get_code(from, d, code.bits)];
+      cells[d / 2 * 32 + key * 2 + d % 2] = table.value[get_code(from, d, bits)];
   }
 }
-void unpack_value_tail(const RowCode& code, const std::byte* from, uint32_t dim, int32_t* to) {
+void unpack_value_tail(const TurboTable& table, uint32_t bits, const std::byte* from, uint32_t dim,
+                       int32_t* to) {
   const uint32_t count = dim % 32;
-  const TurboTable& table = table_of(code, dim, dim - count);
   auto* cells = reinterpret_cast<uint16_t*>(to);
-  for (uint32_t p = 0; p < 2; ++p, from += count * code.bits / 8) {
-    for (uint32_t d = 0; d < count; ++d)
-      cells[d * 2 + p] = table.value[get_code(from, d, code.bits)];
+  for (uint32_t p = 0; p < 2; ++p, from += count * bits / 8) {
+    for (uint32_t d = 0; d < count; ++d) cells[d * 2 + p] = table.value[get_code(from, d, bits)];
   }
 }
 
 // A tile of 16 keys: [pair of dimensions][16][2].
 template <uint32_t kBits>
-void unpack_key_tile(const RowCode& code, const std::byte* from, uint32_t dim, ptrdiff_t ahead,
+void unpack_key_tile(const Books& books, const std::byte* from, uint32_t dim, ptrdiff_t ahead,
                      int32_t* to) {
   constexpr Planes kPlanes = planes(kBits);
   for (uint32_t d = 0; d + 32 <= dim; d += 32, from += kBits * 64, to += 16 * kTile) {
-    const TurboTable& table = table_of(code, dim, d);
+    const TurboTable& table = books.of(d);
     I index[16];
     index_plane<kPlanes.width[0], 0>(from, ahead, index);
     if constexpr (kPlanes.count == 2)
@@ -81,7 +87,7 @@ void unpack_key_tile(const RowCode& code, const std::byte* from, uint32_t dim, p
 #pragma GCC unroll 16
     for (uint32_t i = 0; i < 16; ++i) store(to + i * kTile, book_values<kBits>(table, index[i]));
   }
-  if (dim % 32 != 0) unpack_key_tail(code, from, dim, to);
+  if (dim % 32 != 0) unpack_key_tail(books.of(dim - 1), kBits, from, dim, to);
 }
 
 // A plane of 2 positions by 32 dimensions: 2 * kWidth words, which 8 / kWidth times hold the bits
@@ -110,7 +116,7 @@ GYRE_WORD void value_plane(const std::byte* from, I& first, I& second) {
 
 // Pairs [begin, end) of positions: [pair][dimension][2].
 template <uint32_t kBits>
-void unpack_value_pairs(const RowCode& code, const std::byte* from, uint32_t dim, uint32_t begin,
+void unpack_value_pairs(const Books& books, const std::byte* from, uint32_t dim, uint32_t begin,
                         uint32_t end, ptrdiff_t ahead, int32_t* to) {
   constexpr Planes kPlanes = planes(kBits);
   constexpr size_t kBlockBytes = size_t{kBits} * 8;
@@ -119,7 +125,7 @@ void unpack_value_pairs(const RowCode& code, const std::byte* from, uint32_t dim
   for (uint32_t pair = begin; pair < end; ++pair) {
     for (uint32_t d = 0; d + 32 <= dim; d += 32, from += kBlockBytes, to += 32) {
       if (ahead != 0) prefetch(from + ahead);
-      const TurboTable& table = table_of(code, dim, d);
+      const TurboTable& table = books.of(d);
       I low, high;
       value_plane<kPlanes.width[0], 0>(from, low, high);
       if constexpr (kPlanes.count == 2)
@@ -128,45 +134,45 @@ void unpack_value_pairs(const RowCode& code, const std::byte* from, uint32_t dim
       store(to + kTile, book_values<kBits>(table, high));
     }
     if (const uint32_t count = dim % 32; count != 0) {
-      unpack_value_tail(code, from, dim, to);
+      unpack_value_tail(books.of(dim - 1), kBits, from, dim, to);
       from += 2 * (count * size_t{kBits} / 8);
       to += count;
     }
   }
 }
 
-GYRE_WORD void unpack_keys(const RowCode& code, const std::byte* from, uint32_t dim,
+GYRE_WORD void unpack_keys(const Books& books, uint32_t bits, const std::byte* from, uint32_t dim,
                            ptrdiff_t ahead, int32_t* to) {
-  switch (code.bits) {
+  switch (bits) {
     case 2:
-      return unpack_key_tile<2>(code, from, dim, ahead, to);
+      return unpack_key_tile<2>(books, from, dim, ahead, to);
     case 3:
-      return unpack_key_tile<3>(code, from, dim, ahead, to);
+      return unpack_key_tile<3>(books, from, dim, ahead, to);
     case 4:
-      return unpack_key_tile<4>(code, from, dim, ahead, to);
+      return unpack_key_tile<4>(books, from, dim, ahead, to);
     case 5:
-      return unpack_key_tile<5>(code, from, dim, ahead, to);
+      return unpack_key_tile<5>(books, from, dim, ahead, to);
     case 6:
-      return unpack_key_tile<6>(code, from, dim, ahead, to);
+      return unpack_key_tile<6>(books, from, dim, ahead, to);
     default:
-      return unpack_key_tile<8>(code, from, dim, ahead, to);
+      return unpack_key_tile<8>(books, from, dim, ahead, to);
   }
 }
 
-GYRE_WORD void unpack_values(const RowCode& code, const std::byte* from, uint32_t dim,
+GYRE_WORD void unpack_values(const Books& books, uint32_t bits, const std::byte* from, uint32_t dim,
                              uint32_t begin, uint32_t end, ptrdiff_t ahead, int32_t* to) {
-  switch (code.bits) {
+  switch (bits) {
     case 2:
-      return unpack_value_pairs<2>(code, from, dim, begin, end, ahead, to);
+      return unpack_value_pairs<2>(books, from, dim, begin, end, ahead, to);
     case 3:
-      return unpack_value_pairs<3>(code, from, dim, begin, end, ahead, to);
+      return unpack_value_pairs<3>(books, from, dim, begin, end, ahead, to);
     case 4:
-      return unpack_value_pairs<4>(code, from, dim, begin, end, ahead, to);
+      return unpack_value_pairs<4>(books, from, dim, begin, end, ahead, to);
     case 5:
-      return unpack_value_pairs<5>(code, from, dim, begin, end, ahead, to);
+      return unpack_value_pairs<5>(books, from, dim, begin, end, ahead, to);
     case 6:
-      return unpack_value_pairs<6>(code, from, dim, begin, end, ahead, to);
+      return unpack_value_pairs<6>(books, from, dim, begin, end, ahead, to);
     default:
-      return unpack_value_pairs<8>(code, from, dim, begin, end, ahead, to);
+      return unpack_value_pairs<8>(books, from, dim, begin, end, ahead, to);
   }
 }

@@ -143,6 +143,7 @@ template <Activation act>
 GYRE_WORD F activate(F g) {
   if constexpr (act == Activation::silu) return silu(g);
   if constexpr (act == Activation::gelu_tanh) return gelu(g);
+  if constexpr (act == Activation::gelu_erf) return gelu_erf(g);
   if constexpr (act == Activation::gelu_quick) return gelu_quick(g);
   if constexpr (act == Activation::relu) return select(less(g, F::splat(0.0f)), F::splat(0.0f), g);
   return g;
@@ -164,6 +165,8 @@ void glu(Activation act, const float* gate, const float* up, uint32_t n, float* 
       return sweep(n, Gate<Activation::silu>{gate, up, y});
     case Activation::gelu_tanh:
       return sweep(n, Gate<Activation::gelu_tanh>{gate, up, y});
+    case Activation::gelu_erf:
+      return sweep(n, Gate<Activation::gelu_erf>{gate, up, y});
     case Activation::gelu_quick:
       return sweep(n, Gate<Activation::gelu_quick>{gate, up, y});
     case Activation::relu:
