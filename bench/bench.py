@@ -25,6 +25,7 @@ import report
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUILD = ROOT / os.environ.get("GYRE_BUILD", "build/release")
 GYRE, KERNELS = str(BUILD / "gyre"), str(BUILD / "bench/kernel_bench")
+ATTENTION = str(BUILD / "bench/attention_bench")
 MODELS = ["models/gemma-3-270m-q4_k_m.gguf", "models/SmolLM2-135M-Instruct.Q4_1.gguf"]
 PERPLEXITY_LIMIT = 0.01  # engines that disagree more are not doing the same work
 QUIET, NOISY = 0.10, 0.30  # share of the CPUs that others may use: on average, at any moment
@@ -208,16 +209,18 @@ class ModelBench:
         return result
 
 
-def kernels(args):
-    """Rows of kernel_bench; only the peaks with --no-kernels."""
-    command = [KERNELS, "--json"]
-    if args.no_kernels:
-        command += ["--format", "q8_0", "--megabytes", "0"]
-    progress("kernels")
+def run_rows(command):
+    """A program's rows, one JSON object a line."""
+    progress(pathlib.Path(command[0]).name)
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     if done.returncode != 0:
-        raise SystemExit(f"bench: kernel_bench: exit {done.returncode}\n{done.stderr}")
+        raise SystemExit(f"bench: {command[0]}: exit {done.returncode}\n{done.stderr}")
     return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def kernels(args):
+    """Rows of kernel_bench; only the peaks with --no-kernels."""
+    return run_rows([KERNELS, "--json"] + (["--format", "q8_0", "--megabytes", "0"] if args.no_kernels else []))
 
 
 def main():
@@ -247,6 +250,7 @@ def main():
         "commit": report.commit(ROOT),
         "models": [ModelBench(m, args, foreign).run() for m in args.model or MODELS],
         "kernels": kernels(args),
+        "attention": [] if args.no_kernels else run_rows([ATTENTION, "--json"]),
         "whole": not args.quick and not args.model and not args.no_kernels
         and (args.prompt, args.gen) == (512, 128),
     }

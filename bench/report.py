@@ -173,6 +173,28 @@ def kernel_section(rows):
                           "of reads", "2 / 4 / 8 columns cost"], cells)
 
 
+def attention_section(rows):
+    """Each code's speed beside bf16 in the same run, by head size and length."""
+    codes = list(dict.fromkeys(r["code"] for r in rows))
+    settings = {}
+    for r in rows:
+        place = (r["what"], r["dim"], r["kv_heads"], r["group"], r["positions"])
+        settings.setdefault(place, {})[r["code"]] = r
+    cells = []
+    for (what, dim, kv_heads, group, positions), by_code in settings.items():
+        first = by_code[codes[0]]
+        unit = next(key for key in first if "_per_s" in key)
+        cells.append([what, f"{kv_heads} x {dim}, group {group}", positions,
+                      f"{first[unit]:,.0f} {unit.replace('_per_s', '').replace('_', ' ')}/s",
+                      f"{first['share']:.0%}" if first["share"] else ""]
+                     + [f"{by_code[c]['speed_of_bf16']:.2f}" if c in by_code else "" for c in codes[1:]])
+    lines = ["", "## Attention by code of keys and values, one core", "",
+             f"{rows[0]['isa']}. The speed of bf16 and its share of the limit measured beside it (decode: reads; "
+             "prefill: f32 fma; scores: int8), then the other codes' speeds, bf16 = 1: turns round the codes, "
+             "the best of each.", ""]
+    return lines + table(["", "kv heads", "positions", codes[0], "of the limit"] + codes[1:], cells)
+
+
 def markdown(results):
     m = results["machine"]
     lines = ["# Numbers", ""]
@@ -189,7 +211,8 @@ def markdown(results):
         "- llama.cpp: the copy in llama-cpp-python 0.3.36, compiled here for this CPU, its default "
         "repacking, n_batch = n_ubatch = 512",
         "- Commands: `gyre bench -m FILE --prompt 512 --gen 128 --batch 1,8 --threads N --repeats 1 "
-        "--json`, `bench/peer.py FILE --threads N --batch 1,8`, `kernel_bench --json`",
+        "--json`, `bench/peer.py FILE --threads N --batch 1,8`, `kernel_bench --json`, "
+        "`attention_bench --json`",
         "",
     ]
     peak_of = peaks(results["kernels"])
@@ -197,4 +220,5 @@ def markdown(results):
         lines += model_section(model, peak_of)
     if results["whole"]:
         lines += kernel_section(results["kernels"])
+        lines += attention_section(results["attention"])
     return "\n".join(lines).rstrip() + "\n"
