@@ -95,6 +95,67 @@ TEST(PagePool, KeepsItsBudgetAndGivesFreeSlabsToOtherSizes) {
   EXPECT_FALSE(pool.allocate(~size_t{0}).ok());
 }
 
+TEST(PagePool, FitsSaysWhatTheBudgetAllows) {
+  const size_t step = os::Pages::kStep;
+  PagePool pool(2 * step);
+  const auto fits = [&pool](std::vector<PageDemand> pages) { return pool.fits(pages); };
+  EXPECT_TRUE(fits({}));
+  EXPECT_TRUE(fits({{step / 4, 8}}));
+  EXPECT_FALSE(fits({{step / 4, 9}}));
+  EXPECT_FALSE(fits({{step / 4, 4}, {step / 4, 5}}));  // two demands of one size
+  EXPECT_TRUE(fits({{step / 4, 4}, {64, 1}}));
+  EXPECT_FALSE(fits({{step / 4, 4}, {64, 1}, {128, 1}}));  // a slab for each size
+  EXPECT_TRUE(fits({{step + 1, 1}}));                      // a slab of two steps
+  EXPECT_FALSE(fits({{step + 1, 2}}));
+  EXPECT_TRUE(PagePool(0).fits(std::vector<PageDemand>{{step, 1u << 30}}));
+  std::vector<PageRef> held;
+  for (int i = 0; i < 5; ++i) held.push_back(std::move(*pool.allocate(step / 4)));
+  EXPECT_TRUE(fits({{step / 4, 3}}));
+  EXPECT_FALSE(fits({{step / 4, 4}}));
+  EXPECT_FALSE(fits({{64, 1}}));
+  held.clear();
+  EXPECT_TRUE(fits({{64, 1}}));  // free slabs change hands
+}
+
+// What fits can be had, whatever the pool went through before.
+TEST(PagePool, WhatFitsCanBeAllocated) {
+  uint32_t x = 12345, fitting = 0, refused = 0;
+  const auto random = [&x](uint32_t n) { return (x = x * 1664525 + 1013904223, x >> 8) % n; };
+  const size_t sizes[] = {64, 4096, 300'000, 1'000'000, 3'000'000};
+  for (int round = 0; round < 60; ++round) {
+    PagePool pool((2 + random(8)) * os::Pages::kStep);
+    pool.set_placement_seed(random(3));
+    std::vector<PageRef> held;
+    for (int i = 0; i < 20; ++i) {
+      for (uint32_t n = random(12); n > 0; --n) {
+        auto page = pool.allocate(sizes[random(5)]);
+        if (page.ok()) held.push_back(std::move(*page));
+      }
+      for (size_t n = random(static_cast<uint32_t>(held.size()) + 1); n > 0; --n) {
+        std::swap(held[random(static_cast<uint32_t>(held.size()))], held.back());
+        held.pop_back();
+      }
+      std::vector<PageDemand> wanted;
+      for (const size_t size : sizes) wanted.push_back({size, random(6)});
+      if (!pool.fits(wanted)) {
+        ++refused;
+        continue;
+      }
+      ++fitting;
+      std::vector<PageRef> taken;
+      for (const PageDemand& demand : wanted) {
+        for (size_t n = 0; n < demand.count; ++n) {
+          auto page = pool.allocate(demand.bytes);
+          ASSERT_TRUE(page.ok()) << page.error().text;
+          taken.push_back(std::move(*page));
+        }
+      }
+    }
+  }
+  EXPECT_GT(fitting, 100u);
+  EXPECT_GT(refused, 100u);
+}
+
 TEST(PagePool, TheSeedMovesPages) {
   const auto places = [](uint64_t seed) {
     PagePool pool(0);
