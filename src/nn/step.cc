@@ -87,6 +87,7 @@ void Step::abandon() {
 }
 
 Status Step::commit() {
+  for (size_t r = 0; r < rows_.size(); ++r) GYRE_TRY(rows_[r].kv->can_commit(token_count(r)));
   for (size_t r = 0; r < rows_.size(); ++r) GYRE_TRY(rows_[r].kv->commit(token_count(r)));
   return {};
 }

@@ -54,7 +54,7 @@ class Step {
   Status begin(std::span<const RowInput> rows);
   // The step did not happen: the rows are as they were before it.
   void abandon();
-  // The rows' tokens become part of their KV state.
+  // The rows' tokens become part of their KV state: of all rows, or of none.
   Status commit();
 
   uint32_t tokens() const { return tokens_; }
