@@ -38,9 +38,8 @@ Status hybrid_step(Sequence& row, uint32_t n, uint64_t salt = 0) {
     if (row.recurrent(layer) == nullptr) continue;
     for (uint32_t p = begin; p < begin + n; ++p) {
       const auto input = kMixer.input(token_id(salt, layer, p));
-      EXPECT_TRUE(row.advance(layer, input.data(), [](const RecurrentToken& token) {
-        return kMixer.mix(token, nullptr);
-      }));
+      EXPECT_TRUE(row.recurrent(layer)->advance(
+          input.data(), [](const RecurrentToken& token) { return kMixer.mix(token, nullptr); }));
     }
   }
   return row.commit(n);
@@ -124,8 +123,8 @@ TEST(SequenceRecurrent, AStepIsCommittedWholeOrNotAtAll) {
   write_step(row, 68, 73);
   const auto input = kMixer.input(1);
   for (const size_t layer : {0u, 1u})
-    row.advance(layer, input.data(),
-                [](const RecurrentToken& t) { return kMixer.mix(t, nullptr); });
+    row.recurrent(layer)->advance(input.data(),
+                                  [](const RecurrentToken& t) { return kMixer.mix(t, nullptr); });
   EXPECT_EQ(row.commit(5).error().code, ErrorCode::internal);  // layer 3 has not moved
   EXPECT_EQ(row.commit(1).error().code, ErrorCode::internal);
   EXPECT_EQ(row.length(), 68u);
