@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/fp_env.h"
+#include "numerics/softmax_row.h"
+
 namespace gyre::engine {
 namespace {
 
@@ -15,24 +18,28 @@ struct Position {
   bool same_top = false;
 };
 
-double log_sum(std::span<const float> logits, float most) {
-  double sum = 0.0;
-  for (const float x : logits) sum += std::exp(static_cast<double>(x) - most);
-  return std::log(sum) + most;
+// log of the sum of exp(logit), from integer weights of 2^-40.
+double log_sum(uint64_t weights, float most) {
+  return std::log(static_cast<double>(weights) / static_cast<double>(numerics::kWeightOne)) + most;
 }
 
-Position measure(std::span<const float> scheme, std::span<const float> against, TokenId next) {
+// `scratch`: a weight for each logit.
+Position measure(std::span<const float> scheme, std::span<const float> against, TokenId next,
+                 uint64_t* scratch) {
+  const size_t n = scheme.size();
   const auto top = std::max_element(scheme.begin(), scheme.end());
   const auto against_top = std::max_element(against.begin(), against.end());
-  const double z = log_sum(scheme, *top), against_z = log_sum(against, *against_top);
+  const double z = log_sum(numerics::softmax_weight_sum(scheme.data(), n, *top), *top);
+  const uint64_t sum = numerics::softmax_weights(against.data(), n, *against_top, scratch);
+  const double against_z = log_sum(sum, *against_top);
+  double difference = 0.0;
+  for (size_t i = 0; i < n; ++i)
+    difference += static_cast<double>(static_cast<int64_t>(scratch[i])) * (against[i] - scheme[i]);
   Position out;
   out.same_top = top - scheme.begin() == against_top - against.begin();
   out.logprob = scheme[static_cast<size_t>(next)] - z;
   out.against_logprob = against[static_cast<size_t>(next)] - against_z;
-  for (size_t i = 0; i < scheme.size(); ++i) {
-    const double p = against[i] - against_z;
-    out.kl += std::exp(p) * (p - (scheme[i] - z));
-  }
+  out.kl = difference / static_cast<double>(sum) - against_z + z;
   return out;
 }
 
@@ -71,6 +78,9 @@ Result<SchemeComparison> compare_schemes(Runner& runner, std::span<const TokenId
   GYRE_ASSIGN(kv::Sequence other, runner.open_row(against));
   GYRE_ASSIGN(Array<float> logits,
               Array<float>::make(size_t{2} * kLogitRows * vocabulary, "logits"));
+  GYRE_ASSIGN(Array<uint64_t> weights,
+              Array<uint64_t>::make(static_cast<size_t>(runner.loaded().pool().size()) * vocabulary,
+                                    "weights"));
   uint8_t not_finite[2 * kLogitRows] = {};
   Position positions[kLogitRows];
   Sums all(0);
@@ -85,14 +95,18 @@ Result<SchemeComparison> compare_schemes(Runner& runner, std::span<const TokenId
       float* const second = &logits[size_t{kLogitRows} * vocabulary];
       runner.logits(first, count, logits.data(), not_finite);
       runner.logits(n + first, count, second, not_finite + kLogitRows);
-      runner.loaded().pool().run(count, [&](size_t i, int) {
-        positions[i] = measure({&logits[i * vocabulary], vocabulary},
-                               {&second[i * vocabulary], vocabulary}, ids[done + first + i + 1]);
-      });
       for (uint32_t i = 0; i < count; ++i) {
         if (not_finite[i] != 0 || not_finite[kLogitRows + i] != 0)
-          return fail(ErrorCode::non_finite, "logits of position", std::to_string(all.end()),
+          return fail(ErrorCode::non_finite, "logits of position", std::to_string(all.end() + i),
                       "finite values");
+      }
+      runner.loaded().pool().run(count, [&](size_t i, int thread) {
+        const FloatEnvironment environment;
+        positions[i] =
+            measure({&logits[i * vocabulary], vocabulary}, {&second[i * vocabulary], vocabulary},
+                    ids[done + first + i + 1], &weights[static_cast<size_t>(thread) * vocabulary]);
+      });
+      for (uint32_t i = 0; i < count; ++i) {
         if (all.end() == depth_end) {
           depths.emplace_back(depth_end);
           depth_end *= 2;

@@ -9,7 +9,10 @@ std::vector<LayerShape> layer_shapes(std::span<const LayerSpec> places) {
   out.reserve(places.size());
   for (const LayerSpec& place : places) {
     LayerShape shape;
-    shape.type = place.place == Place::sliding ? LayerType::sliding : LayerType::full;
+    shape.type = place.place == Place::sliding     ? LayerType::sliding
+                 : place.place == Place::recurrent ? LayerType::linear
+                                                   : LayerType::full;
+    if (place.place == Place::recurrent) shape.state_bytes = place.recurrent.block_bytes();
     shape.kv_heads = place.layout.kv_heads;
     shape.k_dim = place.layout.k_dim;
     shape.v_dim = place.layout.v_dim;

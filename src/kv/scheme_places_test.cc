@@ -30,6 +30,22 @@ TEST(SchemePlaces, ShapesAreThePlaces) {
   EXPECT_EQ(shapes[3].donor, 0);
 }
 
+TEST(SchemePlaces, RecurrentLayersHaveNoCode) {
+  auto mixed = places();
+  mixed[1] = {};
+  mixed[1].place = Place::recurrent;
+  mixed[1].recurrent = {3, 8, 2, 4, 4, 10};
+  const auto shapes = layer_shapes(mixed);
+  EXPECT_EQ(shapes[1].type, LayerType::linear);
+  EXPECT_EQ(shapes[1].state_bytes, 2 * 64u + 2 * 4 * 4 * 4);  // 96 bytes of taps, padded
+  const auto coded = apply_scheme(*KvScheme::parse("kv8-g32", nullptr), mixed);
+  ASSERT_TRUE(coded.ok()) << coded.error().text;
+  EXPECT_EQ((*coded)[1].layout.code, kBf16Code);
+  const std::vector<KvConfigEntry> entries = {{1, *parse_layer_code("kv8")}};
+  EXPECT_THAT(apply_scheme(*KvScheme::parse("config", &entries), mixed).error().text,
+              HasSubstr("entry 0: layer_idx: 1, expected an attention layer"));
+}
+
 TEST(SchemePlaces, CodesReachTheirLayersAndTheReadersOfDonors) {
   const auto coded = apply_scheme(*KvScheme::parse("anchor-k4v4", nullptr), places());
   ASSERT_TRUE(coded.ok()) << coded.error().text;
