@@ -46,6 +46,13 @@ Status sort_keyed(Interpreter& in, std::vector<Keyed>& rows, bool reverse) {
   return status;
 }
 
+std::vector<Value> items_of(std::vector<Keyed>&& rows) {
+  std::vector<Value> items;
+  items.reserve(rows.size());
+  for (Keyed& row : rows) items.push_back(std::move(row.item));
+  return items;
+}
+
 Result<Value> sort_filter(Interpreter& in, const Value& input, const Args& args) {
   GYRE_ASSIGN(const auto a, bind(in, "sort", args, {"reverse", "case_sensitive", "attribute"}));
   GYRE_ASSIGN(const std::vector<Value> items, in.iterate(input));
@@ -65,9 +72,7 @@ Result<Value> sort_filter(Interpreter& in, const Value& input, const Args& args)
     rows.push_back({std::move(key), item});
   }
   GYRE_TRY(sort_keyed(in, rows, truth_of(a[0])));
-  std::vector<Value> out;
-  for (Keyed& row : rows) out.push_back(std::move(row.item));
-  return in.list(std::move(out));
+  return in.list(items_of(std::move(rows)));
 }
 
 Result<Value> dictsort(Interpreter& in, const Value& input, const Args& args) {
@@ -83,9 +88,7 @@ Result<Value> dictsort(Interpreter& in, const Value& input, const Args& args) {
     rows.push_back({std::move(by_what), std::move(pair)});
   }
   GYRE_TRY(sort_keyed(in, rows, truth_of(a[2])));
-  std::vector<Value> out;
-  for (Keyed& row : rows) out.push_back(std::move(row.item));
-  return in.list(std::move(out));
+  return in.list(items_of(std::move(rows)));
 }
 
 Result<Value> unique(Interpreter& in, const Value& input, const Args& args) {
