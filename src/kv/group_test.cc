@@ -231,6 +231,45 @@ TEST(KvGroup, RoundsKeepAnyNumberOfEachRow) {
   rows.check();
 }
 
+TEST(KvGroup, RecurrentLayersFollowTheirRows) {
+  Rows rows({62, 3, 0}, {recurrent(), full(), recurrent(), sliding(20)});
+  const size_t keep[] = {1, 0, 0, 2};
+  ASSERT_TRUE(rows.group.filter_rows(keep).ok());
+  rows.stories = {rows.stories[1], rows.stories[0], rows.stories[0], rows.stories[2]};
+  for (size_t r = 0; r < 4; ++r) ASSERT_TRUE(rows.group.row(r).checkpoint().ok());
+  const uint32_t drafts[] = {4};
+  ASSERT_TRUE(rows.group.spec_round_begin(drafts).ok());
+  std::vector<std::vector<uint32_t>> ids;
+  for (uint32_t r = 0; r < 4; ++r) ids.push_back(ids_from(10 * r, 5));
+  ASSERT_TRUE(append(rows.group, rows.stories, ids).ok());
+  const uint32_t kept[] = {3, 0, 5, 1};
+  ASSERT_TRUE(rows.group.spec_round_rollback(kept, replay_toy).ok());
+  const size_t lengths[] = {3, 62, 62, 0};
+  for (size_t r = 0; r < 4; ++r) rows.stories[r].cut(lengths[r] + kept[r]);
+  rows.check();
+  ASSERT_TRUE(append(rows.group, rows.stories, {{1}, {2}, {3, 4}, {5}}).ok());
+  rows.check();
+  // Only to a checkpoint.
+  EXPECT_FALSE(rows.group.is_trimmable(0, 2));
+  EXPECT_TRUE(rows.group.is_trimmable(0, 4));
+  const uint32_t back[] = {4, 0, 7, 2};
+  ASSERT_TRUE(rows.group.trim(back).ok());
+  rows.stories[0].cut(3);
+  rows.stories[2].cut(62);
+  rows.stories[3].cut(0);
+  rows.check();
+}
+
+TEST(KvGroup, TheBudgetCountsARoundsRecurrentBlocksAndInputs) {
+  ASSERT_GT(kMixer.shape().input_bytes(60'000), os::Pages::kStep);
+  for (size_t slabs : {2, 12}) {
+    PagePool pool(slabs * os::Pages::kStep);
+    Sequence row = open(pool, {recurrent()}, 0, 100'000);
+    EXPECT_EQ(row.can_begin(59'999), slabs == 12);
+    EXPECT_EQ(row.begin(59'999).ok(), slabs == 12);
+  }
+}
+
 TEST(KvGroup, APoisonedRowLeavesTheOthersAlone) {
   Rows rows({5, 6, 7});
   const uint32_t drafts[] = {2, 1, 2};

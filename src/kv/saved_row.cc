@@ -32,7 +32,7 @@ bool is_tail(const StoredPart& part, uint32_t length) {
 
 // Before anything is allocated: the pages of the layers that keep everything are in the file, so
 // that what they take was paid for in bytes of the file.
-Status check_pages(const StateFile& file, const Sequence& blank, bool coded) {
+Status check_pages(const StateFile& file, const Sequence& blank) {
   Array<uint64_t> pages;
   GYRE_ASSIGN(pages, Array<uint64_t>::make(blank.layers(), "pages of a saved row"));
   const size_t end = pages_for(file.length());
@@ -46,9 +46,9 @@ Status check_pages(const StateFile& file, const Sequence& blank, bool coded) {
     if (part.kind != StatePartKind::plain_page && part.kind != StatePartKind::coded_page) continue;
     KvLayout layout = blank.spec(part.layer).layout;
     const bool has_code = blank.coded_from(part.layer) != UINT32_MAX;
-    if ((part.kind == StatePartKind::coded_page) != (has_code && coded) || part.index >= end)
+    if ((part.kind == StatePartKind::coded_page) != (has_code && file.coded()) || part.index >= end)
       return fail(ErrorCode::bad_file, what, {}, "a part of a row of its length and codes");
-    if (!coded && has_code) layout.code = kBf16Code;
+    if (!file.coded() && has_code) layout.code = kBf16Code;
     // Page 0 of an anchored layer has its own size; read() compares it.
     const bool first_anchored = layout.code.anchored && part.index == 0;
     if (!first_anchored && part.bytes.size() != layout.page_bytes())
@@ -92,7 +92,8 @@ class RowPicture {
       parts_[at++] = {static_cast<uint32_t>(part.layer), kind_of(part.part),
                       static_cast<uint32_t>(part.page), bytes};
     });
-    contents_ = {label_of(owner, row), row.length(), row.start(), tokens, note, parts_.span()};
+    contents_ = {label_of(owner, row), row.length(), row.start(), row.holds_codes(), tokens, note,
+                 parts_.span()};
     return {};
   }
   const StateContents& contents() const { return contents_; }
@@ -124,12 +125,9 @@ Result<Sequence> load_row(const StateFile& file, const RowOwner& owner, const Se
   if (file.start() != blank.start())
     return fail(ErrorCode::bad_file, file.name() + ": start", std::to_string(file.start()),
                 std::to_string(blank.start()));
-  bool coded = false;
-  for (const StatePart& part : file.parts())
-    coded = coded || part.kind == StatePartKind::coded_page;
-  GYRE_TRY(check_pages(file, blank, coded));
+  GYRE_TRY(check_pages(file, blank));
   GYRE_ASSIGN(Sequence row, blank.clone());
-  GYRE_TRY(row.restore(file.length(), coded));
+  GYRE_TRY(row.restore(file.length(), file.coded()));
   size_t at = 0;
   Status status;
   row.for_each_part([&](const StoredPart& part) {

@@ -82,6 +82,23 @@ TEST(SavedRow, EveryPlaceAndCodeGoesOnWithTheSameBytes) {
   EXPECT_GT(std::min({coded, plain, windows_moved}), 10);
 }
 
+// A window of 1 at a page's end holds no page at all: what the row is does not hang on its pages.
+TEST(SavedRow, ARowWithoutPagesKeepsItsForm) {
+  Workshop shop;
+  for (uint32_t start : {0u, 30u, 64u, 70u}) {
+    PagePool pool(0);
+    const std::vector<LayerSpec> layers = {sliding(1, affine(4, 4))};
+    const Saved saved = save(pool, shop, layers, start, 64);
+    const StateFile file = std::move(*StateFile::parse(saved.bytes.span(), "s"));
+    EXPECT_EQ(file.parts().size(), 0u);
+    const Sequence blank = open(pool, layers, start);
+    auto row = load_row(file, kOwner, blank);
+    ASSERT_TRUE(row.ok()) << row.error().text;
+    auto [other, story] = alone(pool, shop, layers, start, saved.tokens);
+    EXPECT_SAME_ROW(*row, other.row(0));
+  }
+}
+
 TEST(SavedRow, TakesNothingOfARowThatSharesItsLastPage) {
   Workshop shop;
   PagePool pool(0);
@@ -142,8 +159,9 @@ TEST(SavedRow, RefusesPartsThatDoNotFit) {
   const Saved saved = save(pool, shop, layers, 10, 130);
   const StateFile file = std::move(*StateFile::parse(saved.bytes.span(), "s"));
   const Sequence blank = open(pool, layers, 10);
-  const auto load = [&](const std::vector<StatePart>& parts, uint32_t length, uint32_t start) {
-    auto bytes = pack_state({file.label(), length, start, file.tokens(), "", parts});
+  const auto load = [&](const std::vector<StatePart>& parts, uint32_t length, uint32_t start,
+                        bool coded = true) {
+    auto bytes = pack_state({file.label(), length, start, coded, file.tokens(), "", parts});
     EXPECT_TRUE(bytes.ok());
     auto made = StateFile::parse(bytes->span(), "s");
     EXPECT_TRUE(made.ok());
@@ -178,6 +196,7 @@ TEST(SavedRow, RefusesPartsThatDoNotFit) {
   EXPECT_NE(load(good, 60, 10), "");
   EXPECT_NE(load({}, 130, 10), "");
   EXPECT_NE(load(good, 130, 9), "");
+  EXPECT_NE(load(good, 130, 10, false), "");
 }
 
 TEST(SavedRow, RefusesDamageAnywhere) {

@@ -67,7 +67,8 @@ std::string shown(std::string_view text) {
 struct StateFile::Head {
   uint32_t contract_version, length, start, tokens, parts, page_positions;
   uint32_t text_bytes[4];  // model, scheme, signature, note
-  uint32_t zero[12];
+  uint32_t coded;          // 0 or 1
+  uint32_t zero[11];
 
   static constexpr size_t kEnd = sizeof(Prefix) + 88;
   size_t tokens_offset() const {
@@ -133,6 +134,7 @@ class StateWriter {
     head.contract_version = contents.label.contract_version;
     head.length = contents.length;
     head.start = contents.start;
+    head.coded = contents.coded;
     head.tokens = static_cast<uint32_t>(contents.tokens.size());
     head.parts = static_cast<uint32_t>(contents.parts.size());
     head.page_positions = kernels::kPagePositions;
@@ -264,9 +266,11 @@ Status StateFile::read_head(std::span<const std::byte> bytes) {
   if (head.length > head.tokens)
     return broken("length", std::to_string(head.length),
                   "at most the " + std::to_string(head.tokens) + " tokens");
+  if (head.coded > 1) return broken("coded", std::to_string(head.coded), "0 or 1");
   label_.contract_version = head.contract_version;
   length_ = head.length;
   start_ = head.start;
+  coded_ = head.coded == 1;
   GYRE_TRY(read_texts(head));
   return read_parts(head, prefix.head_bytes);
 }

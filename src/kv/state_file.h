@@ -50,6 +50,7 @@ struct StateContents {
   StateLabel label;
   uint32_t length = 0;              // positions that the parts hold
   uint32_t start = 0;               // the row's first coded query
+  bool coded = false;               // layers with codes hold them (a window may hold no page)
   std::span<const int32_t> tokens;  // >= 0; may reach beyond `length`: drawn, not computed yet
   std::string_view note;            // the caller's own: printable ASCII, at most 65535 bytes
   std::span<const StatePart> parts;
@@ -74,6 +75,7 @@ class StateFile {
   const StateLabel& label() const { return label_; }
   uint32_t length() const { return length_; }
   uint32_t start() const { return start_; }
+  bool coded() const { return coded_; }
   std::span<const int32_t> tokens() const { return tokens_.span(); }
   const std::string& note() const { return note_; }
 
@@ -99,6 +101,7 @@ class StateFile {
   StateLabel label_;
   std::string note_;
   uint32_t length_ = 0, start_ = 0;
+  bool coded_ = false;
   Array<int32_t> tokens_;
   Array<StatePart> parts_;
   Array<uint64_t> sums_;

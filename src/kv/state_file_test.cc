@@ -36,8 +36,13 @@ struct Sample {
                                   {5, StatePartKind::recurrent, 0, bytes[4]}};
   std::vector<int32_t> tokens = {5, 0, 7, 2147483647, 3};
   StateContents contents() const {
-    return {
-        {"0123abcd", "kv4-start128|model", "row: full bf16 2x64", 1}, 3, 2, tokens, "{}", parts};
+    return {{"0123abcd", "kv4-start128|model", "row: full bf16 2x64", 1},
+            3,
+            2,
+            true,
+            tokens,
+            "{}",
+            parts};
   }
 };
 
@@ -82,6 +87,7 @@ TEST(StateFile, GivesBackWhatWasWritten) {
   EXPECT_TRUE(file->expect(sample.contents().label).ok());
   EXPECT_EQ(file->length(), 3u);
   EXPECT_EQ(file->start(), 2u);
+  EXPECT_TRUE(file->coded());
   EXPECT_EQ(file->note(), "{}");
   EXPECT_TRUE(std::equal(sample.tokens.begin(), sample.tokens.end(), file->tokens().begin(),
                          file->tokens().end()));
@@ -120,7 +126,7 @@ TEST(StateFile, HasTheBytesOfItsPicture) {
   };
   EXPECT_EQ(std::memcmp(bytes.data(), "GYRESTAT\x04\x03\x02\x01\x01\0\0\0", 16), 0);
   EXPECT_EQ(u64(16), bytes.size());
-  const uint32_t expected[] = {1, 3, 2, 5, 5, 64, 8, 18, 19, 2};
+  const uint32_t expected[] = {1, 3, 2, 5, 5, 64, 8, 18, 19, 2, 1};
   for (size_t i = 0; i < std::size(expected); ++i) EXPECT_EQ(u32(40 + 4 * i), expected[i]) << i;
   const std::string texts = "0123abcdkv4-start128|modelrow: full bf16 2x64{}";
   EXPECT_EQ(std::memcmp(bytes.data() + 128, texts.data(), texts.size()), 0);
@@ -193,7 +199,8 @@ TEST(StateFile, NamesWhatItRefuses) {
       EXPECT_FALSE(whole(forged(good, count, value)).ok()) << count << " " << value;
   }
   says(forged(good, 64, 1u << 16), "text", bad);
-  says(forged(good, 80, 1u), "unused", bad);
+  says(forged(good, 80, 2u), "coded: 2", bad);
+  says(forged(good, 84, 1u), "unused", bad);
   says(forged(good, 130, '\n'), "printable", bad);
   says(forged(good, 176, -1), "token id: -1", bad);
   const size_t table = 200;

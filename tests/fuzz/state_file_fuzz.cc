@@ -74,8 +74,8 @@ void check_container(const StateFile& file, const std::vector<std::byte>& bytes)
     }
   }
   if (!whole) return;
-  auto again = pack_state(
-      {file.label(), file.length(), file.start(), file.tokens(), file.note(), file.parts()});
+  auto again = pack_state({file.label(), file.length(), file.start(), file.coded(), file.tokens(),
+                           file.note(), file.parts()});
   require(again.ok() && again->size() == bytes.size() &&
           std::memcmp(again->data(), bytes.data(), bytes.size()) == 0);
 }
