@@ -26,7 +26,7 @@ LICENCES = pathlib.Path("/usr/share/common-licenses")
 # No text that largely repeats an earlier one.
 TEXT = ("GPL-3", "MPL-2.0", "GFDL-1.3", "Artistic", "Apache-2.0", "CC0-1.0")
 # All that SmolLM2's context holds; far beyond Gemma's windows and 8k.
-MODELS = {"models/SmolLM2-135M-Instruct.Q4_1.gguf": 8192, "models/gemma-3-270m-q4_k_m.gguf": 12288}
+MODELS = {"models/SmolLM2-135M-Instruct.Q4_1.gguf": 8192, "models/gemma-3-270m-q4_k_m.gguf": 10240}
 SCHEMES = (
     "kv8", "kv6", "kv5", "kv4", "kv4-g32",
     "turbo-k8v4", "turbo-k8v3", "turbo-k6v4", "turbo-k4v4",
