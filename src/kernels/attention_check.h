@@ -195,11 +195,14 @@ inline std::vector<Shape> coded_shapes() {
 }
 
 // One row's pages and answers by the reference, for comparisons with several instruction sets.
+// Briefly: few queries, for emulators.
 class Answers {
  public:
-  explicit Answers(const Shape& shape) : want_(shape) {
-    for (const Queries& q : kQueries)
+  explicit Answers(const Shape& shape, bool briefly = false) : want_(shape) {
+    for (const Queries& q : kQueries) {
+      if (briefly && q.count > 5) break;
       answers_.push_back(attend(want_, attention_ops(Isa::scalar), 1, shape.length - q.count));
+    }
   }
   // "" or what differs: K and V as stored, and attention over them by blocks of queries.
   std::string differ(Isa isa, const AttentionOps& ops) const {
@@ -220,14 +223,14 @@ class Answers {
   struct Queries {
     uint32_t count, block;
   };
-  static constexpr Queries kQueries[] = {{30, ~0u}, {1, 1}, {5, 2}};
+  static constexpr Queries kQueries[] = {{1, 1}, {5, 2}, {30, ~0u}};
   Row want_;
   std::vector<Floats> answers_;
 };
 
 // "" or what differs, of one instruction set.
 inline std::string compare_attention(Isa isa) {
-  std::vector<Shape> shapes = {
+  const Shape shapes[] = {
       {1, 3, 64, 64, 300, 0, 0, false, kBf16Code, 1},
       {2, 4, 128, 128, 530, 100, 0, true, kBf16Code, 2},
       {1, 1, 256, 256, 270, 0, 20.0f, false, kBf16Code, 3},
@@ -235,9 +238,12 @@ inline std::string compare_attention(Isa isa) {
       {1, 8, 512, 96, 261, 5, 0, false, kBf16Code, 4},
       {3, 1, 34, 6, 100, 0, 0, false, kBf16Code, 5},
   };
-  for (const Shape& shape : coded_shapes()) shapes.push_back(shape);
   for (const Shape& shape : shapes) {
     const std::string different = Answers(shape).differ(isa, attention_ops(isa));
+    if (!different.empty()) return different;
+  }
+  for (const Shape& shape : coded_shapes()) {
+    const std::string different = Answers(shape, true).differ(isa, attention_ops(isa));
     if (!different.empty()) return different;
   }
   return "";
