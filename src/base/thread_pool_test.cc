@@ -43,24 +43,31 @@ TEST(ThreadPool, SleepingWorkersWake) {
   EXPECT_EQ(seen.load(), 3);
 }
 
+// On a busy machine the caller itself may lose its core at the wrong moment, so it gets some tries.
 TEST(ThreadPool, LateWorkerIsBenchedAndReturns) {
   ThreadPool pool(2);
-  std::atomic<bool> other_entered{false};
-  auto slow_other = [&](size_t, int worker) {
-    if (worker == 1) {
-      other_entered = true;
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    } else {
-      for (int i = 0; i < 1000 && !other_entered; ++i)
-        std::this_thread::sleep_for(std::chrono::microseconds(20));
-    }
-  };
-  pool.run(2, slow_other);
-  ASSERT_TRUE(other_entered);
-  ASSERT_GE(pool.benched(), 1u);
-  bool alone = true;
-  pool.run(64, [&](size_t, int worker) { alone &= worker == 0; });
-  EXPECT_TRUE(alone);
+  bool left_out = false;
+  for (int attempt = 0; attempt < 100 && !left_out; ++attempt) {
+    std::atomic<bool> other_entered{false};
+    const uint64_t before = pool.benched();
+    pool.run(2, [&](size_t, int worker) {
+      if (worker == 1) {
+        other_entered = true;
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      } else {
+        for (int i = 0; i < 1000 && !other_entered; ++i)
+          std::this_thread::sleep_for(std::chrono::microseconds(20));
+      }
+    });
+    if (pool.benched() == before) continue;
+    std::atomic<bool> alone{true};
+    pool.run(64, [&](size_t, int worker) {
+      if (worker != 0) alone = false;
+    });
+    left_out = alone;
+  }
+  EXPECT_TRUE(left_out);
+  EXPECT_GE(pool.benched(), 1u);
   std::this_thread::sleep_for(std::chrono::milliseconds(30));
   std::atomic<int> seen{0};
   for (int i = 0; i < 50; ++i) {
